@@ -1,0 +1,48 @@
+"""What a caller can ask for; built by the command line, taken by the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class EngineKind(Enum):
+    """Where ranks are read."""
+
+    LOCAL = "local"
+    """Processes on this machine."""
+    RAY = "ray"
+    """Workers of a running Ray cluster (extra ``firstnan[ray]``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of one analysis; the defaults are what a user wants at 3 a.m."""
+
+    steps: tuple[int, ...] | None = None
+    """Only these steps; None: all that are found."""
+    ranks: tuple[int, ...] | None = None
+    """Only these ranks; None: all that are found."""
+    rules: Path | None = None
+    """A rules file that adds to or overrides ``rules/default.toml``."""
+    exclude_ops: tuple[str, ...] = ()
+    """Answers the user rejects: ``record name`` or ``rank:record name``."""
+    jobs: int | None = None
+    """Processes; None: the cores available."""
+    engine: EngineKind = EngineKind.LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """How far the reading of ranks has come."""
+
+    ranks_done: int
+    ranks_total: int
+    bytes_done: int
+    bytes_total: int
+
+
+Progress = Callable[[ProgressEvent], None]
+"""Called on the caller's thread after each rank; must not raise."""
