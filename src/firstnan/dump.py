@@ -6,6 +6,7 @@ call of dump.json, in execution order (the order in the file, never the numbers 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -73,6 +74,11 @@ class TensorStat:
     def is_floating(self) -> bool:
         """Can hold a non-finite value; a dtype that is not told counts as floating."""
         return not self.dtype or self.dtype.startswith(("float", "bfloat", "hif", "complex"))
+
+    @property
+    def numel(self) -> int | None:
+        """Number of elements; None when the shape is not recorded."""
+        return None if self.shape is None else math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,241 @@
+"""Where the chain of values that an event started ends, and with that whether the event matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from firstnan.analysis.events import Ending, Event, EventKind, Origin
+from firstnan.analysis.flow import Flow
+from firstnan.collectives import CallKind, Freshness
+from firstnan.dump import Direction, Record, RecordKind, TensorStat
+from firstnan.rulebook import OperatorKind, short_api
+
+MAX_NEXT_CALLS = 64
+"""Most communication calls that one value is followed into."""
+PENDING_CALLS = 32
+"""How many earlier receives with a possibly stale result an entry remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a value goes from one record on, on its own rank."""
+
+    endings: frozenset[Ending] = frozenset()
+    calls: frozenset[int] = frozenset()
+    """Record indices of the next communication that it enters; what lies behind is the other members' matter."""
+    closer: str | None = None
+    """The first record that dropped or swallowed it."""
+    swallowed: bool = False
+    """True: somewhere it was absorbed by saturation, not by selection."""
+
+
+def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
+    """The outcome at every record that holds a bad value, in one pass from the last record to the first
+    (links only point forward)."""
+    found: dict[int, Outcome] = {}
+    holders = set(flow.readers) | set(flow.absorbed) | {e.index for e in flow.events}
+    holders |= {i for i, bad in flow.sends_bad.items() if bad} | {i for i, bad in flow.receives_bad.items() if bad}
+    holders |= {reader for readers in flow.readers.values() for reader in readers}
+    for index in sorted(holders, reverse=True):
+        record = flow.records[index]
+        if index in flow.absorbed:
+            selected = flow.absorbed[index] is OperatorKind.SELECTOR
+            ending = Ending.SELECTED if selected else Ending.SATURATED
+            found[index] = Outcome(frozenset({ending}), closer=record.name.full, swallowed=not selected)
+            continue
+        here = _ending_here(flow, record)
+        endings = {here} if here else set()
+        calls: set[int] = set()
+        closer, swallowed = None, False
+        readers = [r for r in flow.readers.get(index, ()) if r > index]
+        for reader in readers:
+            after = found[reader]
+            if flow.sends_bad.get(reader):
+                endings.add(Ending.COMMUNICATION)
+                calls.add(reader)
+                continue
+            endings |= after.endings
+            if len(calls) < MAX_NEXT_CALLS:
+                calls |= after.calls
+            closer = closer or after.closer
+            swallowed = swallowed or after.swallowed
+        if not readers and here is None and not flow.sends_bad.get(index):
+            endings.add(_unread(flow, record, truncated))
+        found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed)
+    return found
+
+
+def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
+    """The flow's events with their endings, origins and surroundings, in execution order."""
+    return tuple(_finish(flow, event, found[event.index]) for event in flow.events)
+
+
+def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
+    structure = flow.structure
+    endings, communications = outcome.endings, outcome.calls
+    if flow.sends_bad.get(event.index):
+        endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
+    if outcome.swallowed and _own_backward_is_bad(flow, event.record):
+        endings = endings | {Ending.GRADIENT}
+    twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
+    origin, parameter, writer = None, None, None
+    pending: tuple[int, ...] = ()
+    if event.kind is EventKind.ENTRY:
+        origin, parameter, writer = _origin(flow, event)
+        pending = tuple(_pending(flow, event.index))
+    return replace(
+        event,
+        endings=endings,
+        communications=tuple(sorted(communications)),
+        closer=outcome.closer,
+        forward_twin=twin,
+        origin=origin,
+        parameter=parameter,
+        writer=writer,
+        pending=pending,
+        after_backward=structure.after_backward(event.index),
+        module=structure.module_of(event.record.name.full),
+    )
+
+
+def _ending_here(flow: Flow, record: Record) -> Ending | None:
+    """A record that is itself what the user sees."""
+    name, structure = record.name, flow.structure
+    if name.full in structure.losses:
+        return Ending.LOSS
+    if name.direction is Direction.BACKWARD:
+        return Ending.GRADIENT if any(t.state.is_bad for t in record.outputs) else None
+    if structure.after_backward(record.index):
+        return Ending.UPDATE
+    if record.index in structure.tops:
+        return Ending.OUTPUT
+    return None
+
+
+def _unread(flow: Flow, record: Record, truncated: bool) -> Ending:
+    """No reader: dropped, unless the file is cut while a module around the record is still running."""
+    if truncated and not any(
+        name in flow.structure.by_name for name in flow.structure.ancestors(record.name.full)[-1:]
+    ):
+        return Ending.CUT
+    return Ending.UNREAD
+
+
+def _own_backward_is_bad(flow: Flow, record: Record) -> bool:
+    """Swallowed by saturation, but the derivative of the same operator is bad: the forward value is the cause."""
+    twin = flow.structure.backward_of(record)
+    return twin is not None and twin.name.full in flow.bad_backward
+
+
+# -- what an entry is ----------------------------------------------------------------------------------
+
+
+def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None]:
+    """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
+    record = event.record
+    for tensor in event.bad_inputs:
+        parameter = parameter_name(flow, record, tensor)
+        if parameter is not None:
+            return Origin.PARAMETER, parameter, None
+    memory = _initialiser_before(flow, event)
+    if memory is not None:
+        return Origin.UNINITIALISED, None, memory
+    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
+        return Origin.INPUT_DATA, None, None
+    writer = _finite_writer(flow, record.index, event.bad_inputs)
+    if writer is None and record.index == 0:
+        return Origin.BEFORE_DUMP, None, None
+    return Origin.BETWEEN_RECORDS, None, writer
+
+
+_WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    "linear": (1, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
+    "group_norm": (2, 3), "batch_norm": (3, 4), "instance_norm": (3, 4), "bilinear": (2, 3), "prelu": (1,),
+    "conv1d": (1, 2), "conv2d": (1, 2), "conv3d": (1, 2), "conv_transpose1d": (1, 2), "conv_transpose2d": (1, 2),
+    "conv_transpose3d": (1, 2), "npu_rms_norm": (1,), "npu_add_rms_norm": (2,), "npu_linear": (1, 2),
+}  # fmt: skip
+"""Positions of weights among the arguments of common operators."""
+_WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
+
+
+def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """The name of the parameter that a bad input is; None when it is none.
+
+    Told by a module's recorded parameters (same shape, as bad), or by a weight's place among the
+    arguments when the tensor requires a gradient or the dump does not say.
+    """
+    if record.name.direction is Direction.BACKWARD or record.index in flow.calls:
+        return None
+    place, _, key = tensor.slot.partition(".")
+    if place == "parameters":
+        return key
+    for name in (record.name.full, *flow.structure.ancestors(record.name.full)):
+        module = flow.structure.by_name.get(name)
+        if module is None:
+            continue
+        for parameter in module.parameters:
+            if parameter.state.is_bad and parameter.shape == tensor.shape:
+                return parameter.slot.partition(".")[2]
+    if tensor.requires_grad is False:
+        return None
+    position = key.split(".", 1)[0]
+    weights = _WEIGHT_ARGUMENTS.get(short_api(record.name), ())
+    if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
+        return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
+    if place == "input_kwargs" and position in _WEIGHT_KEYWORDS:
+        return position
+    return None
+
+
+def _initialiser_before(flow: Flow, event: Event) -> Record | None:
+    for writer, readers in flow.readers.items():
+        record = flow.records[writer]
+        if event.index in readers and flow.book.is_(record.name, OperatorKind.INITIALISER):
+            return record
+    return None
+
+
+def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """No gradient required, and an argument of the outermost module around the record, or of a record that
+    stands before every module and every other operator that reads this shape."""
+    if tensor.requires_grad:
+        return False
+    chain = flow.structure.ancestors(record.name.full)
+    if record.name.kind is RecordKind.MODULE:
+        chain = (record.name.full, *chain)
+    outer = flow.structure.by_name.get(chain[-1]) if chain else None
+    if outer is not None:
+        return any(t.state is tensor.state and t.numel == tensor.numel for t in outer.inputs)
+    return tensor.requires_grad is False and not any(
+        t.numel == tensor.numel for earlier in flow.records[: min(record.index, 64)] for t in earlier.outputs
+    )
+
+
+def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Record | None:
+    """X of "between X and Y": the nearest earlier record with an output of one of these shapes."""
+    shapes = {t.shape for t in tensors if t.shape is not None}
+    sizes = {t.numel for t in tensors if t.shape is not None}
+    near: Record | None = None
+    for record in reversed(flow.records[max(0, index - 200) : index]):
+        if record.name.direction is not flow.records[index].name.direction:
+            continue
+        if any(t.shape in shapes for t in record.outputs):
+            return record
+        if near is None and any(t.numel in sizes for t in record.outputs):
+            near = record
+    return near
+
+
+def _pending(flow: Flow, index: int) -> Iterable[int]:
+    """Earlier receives whose recorded result may be older than the data (format document, section 7.3)."""
+    found = 0
+    for at in sorted((i for i in flow.calls if i < index), reverse=True):
+        for call in flow.calls[at]:
+            stale = call.freshness is not Freshness.FRESH or not call.finished
+            if stale and call.kind is not CallKind.SEND and not flow.receives_bad.get(at):
+                yield at
+                found += 1
+                break
+        if found == PENDING_CALLS:
+            return

@@ -1,0 +1,118 @@
+"""Which non-finite values are legal: pure functions, each saying what it removes and why.
+
+=====================  ====================================================================================
+function               removes
+=====================  ====================================================================================
+:func:`read_tensors`   receive buffers, `out=` buffers and the inputs of initialisers: content before the call
+:func:`Legality`       -Inf that masks wrote or that came from outside in mask form, and what inherits it
+=====================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from firstnan.collectives import CommCall, Freshness
+from firstnan.dump import Direction, Record, RecordKind, TensorStat
+from firstnan.numerics import ValueState
+from firstnan.rulebook import OperatorKind, Rulebook
+
+_BUFFER_ARGUMENTS = ("input_kwargs.out", "input_kwargs.out.")
+
+
+def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
+    """The tensors a record really takes in.
+
+    Communication: what this rank sends. Otherwise all inputs and parameters except an ``out=`` buffer,
+    whose old content nobody reads.
+    """
+    if calls:
+        return tuple(t for call in calls for t in call.sent)
+    kept = tuple(t for t in record.inputs if not t.slot.startswith(_BUFFER_ARGUMENTS))
+    return kept + record.parameters
+
+
+def written_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
+    """The tensors a record really gives: results of communication, or all outputs."""
+    if calls:
+        return tuple(t for call in calls if call.freshness is not Freshness.WORTHLESS for t in call.received)
+    return record.outputs
+
+
+@dataclass
+class Legality:
+    """Decides which -Inf are legal, record by record in execution order.
+
+    -Inf is legal by inheritance: written by a mask-like operator, given as a constant, or come from
+    outside the dump in mask form (Max finite), and passed on by any operator that turns it into nothing
+    worse. A tensor of nothing but -Inf from outside, log(0) and -Inf in gradients are not legal.
+
+    Example: ``masked_fill -> add -> amax`` stays legal; the ``softmax`` that makes NaN of it is a birth.
+    """
+
+    book: Rulebook
+    suppressed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """rule name -> (count, first example)"""
+    _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
+
+    def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
+        """A -Inf input is legal when its writer's was, or when it has mask form and no writer."""
+        if tensor.state is not ValueState.NEG_INF or record.name.direction is Direction.BACKWARD:
+            return False
+        known = self._known.get(_key(tensor))
+        if known is None:
+            known = tensor.max != -math.inf
+            if known and count:
+                self._count("mask_from_outside", record)
+        return known
+
+    def legal_output(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        """Whether a -Inf output is legal; remembers the answer for its readers."""
+        if tensor.state is ValueState.NON_FINITE:
+            legal = self.book.is_(record.name, OperatorKind.MASK)
+            if legal:
+                self._count("legal_minus_inf", record)
+            return legal
+        if tensor.state is not ValueState.NEG_INF or record.name.direction is Direction.BACKWARD:
+            return False
+        legal = self._judge(record, tensor, inputs)
+        self._known[_key(tensor)] = legal
+        return legal
+
+    def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        rule = self.book.find(record.name, OperatorKind.MASK)
+        if rule is not None:
+            self._count(rule.name, record)
+            return True
+        rule = self.book.find(record.name, OperatorKind.INITIALISER)
+        if rule is not None:
+            self._count(rule.name, record)
+            return True
+        if any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float)):
+            self._count("minus_inf_constant", record)
+            return True
+        negative = [t for t in inputs if t.state is ValueState.NEG_INF]
+        if negative:
+            legal = all(self.legal_input(record, t) for t in negative)
+            if legal:
+                self._count("inherited_minus_inf", record)
+            return legal
+        if record.name.kind is RecordKind.MODULE:
+            return self._known.get(_key(tensor), False)
+        return False
+
+    def initialised(self, record: Record) -> None:
+        """Counts an initialiser whose output was not looked at."""
+        rule = self.book.find(record.name, OperatorKind.INITIALISER)
+        if rule is not None:
+            self._count(rule.name, record)
+
+    def _count(self, rule: str, record: Record) -> None:
+        count, example = self.suppressed.get(rule, (0, record.name.full))
+        self.suppressed[rule] = (count + 1, example)
+
+
+def _key(tensor: TensorStat) -> tuple[object, ...]:
+    return tensor.numel, tensor.max

@@ -1,0 +1,281 @@
+"""Follows bad values through one rank: who wrote them, who read them, where they end.
+
+Rules (design section 5, "What decides"), each tested under its name:
+
+``nearest_open_writer``
+    A reader takes its value from the open writers with the same shape and the same Max/Min (all of them),
+    else from those with the same number of elements, else from the nearest value that nobody read yet.
+    Example: ``div -> NaN [8,2]``, then ``add`` reads NaN ``[16]``: written by ``div`` through an undumped view.
+``forward_never_writes_gradient``
+    A backward record reads only what backward records and communication wrote; gradients of parameters are
+    not read by gradients of activations.
+``closed_inside_module``
+    What was written inside a module whose outputs are all finite cannot be read outside.
+``absorbed_by_selection``
+    ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
+``module_repeats``
+    A module's record repeats values written inside it; it is an event of its own only when nothing bad was
+    written inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from firstnan.analysis.events import Event, EventKind, Value
+from firstnan.analysis.filters import Legality, read_tensors, written_tensors
+from firstnan.analysis.structure import Structure
+from firstnan.collectives import CommCall
+from firstnan.dump import Direction, Record, RecordKind, TensorStat
+from firstnan.numerics import ValueState
+from firstnan.rulebook import OperatorKind, Rulebook
+
+LINKS = 16
+"""Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
+SEARCH = 256
+"""Most values that are looked at for one read; keeps the work linear in the number of bad values."""
+
+
+@dataclass
+class Flow:
+    """All bad values of one rank and their links, by record index."""
+
+    records: Sequence[Record]
+    structure: Structure
+    book: Rulebook
+    calls: Mapping[int, tuple[CommCall, ...]]
+    excluded: frozenset[str] = frozenset()
+    legality: Legality = field(init=False)
+    events: list[Event] = field(default_factory=list)
+    readers: dict[int, list[int]] = field(default_factory=dict)
+    """writer index -> indices of records that read its bad values"""
+    absorbed: dict[int, OperatorKind | None] = field(default_factory=dict)
+    """Indices of records with a bad input and clean outputs -> how they swallow it."""
+    bad_inputs: dict[str, int] = field(default_factory=dict)
+    """Names of records that take in a bad value -> index."""
+    sends_bad: dict[int, bool] = field(default_factory=dict)
+    """Communication records: whether what the rank sent is bad."""
+    receives_bad: dict[int, bool] = field(default_factory=dict)
+    bad_backward: set[str] = field(default_factory=set)
+    """Backward records that take in or give a bad value."""
+    closed: set[int] = field(default_factory=set)
+    """Writers whose values ended inside a module with finite outputs, or were selected away."""
+    _values: list[Value] = field(default_factory=list)
+    _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
+    _inside: dict[str, list[Value]] = field(default_factory=dict)
+    """module record name -> values written inside it"""
+
+    def __post_init__(self) -> None:
+        self.legality = Legality(self.book)
+
+    def run(self) -> None:
+        """Goes through the records once, in execution order."""
+        for record in self.records:
+            if record.name.full in self.excluded or self.book.is_(record.name, OperatorKind.IGNORED):
+                continue
+            if record.name.kind is RecordKind.PARAMETERS_GRAD:
+                self._parameters_grad(record)
+            elif record.name.kind is RecordKind.MODULE and self._is_context(record):
+                self._context(record)
+            else:
+                self._operator(record)
+
+    # -- one record ------------------------------------------------------------------------------------
+
+    def _operator(self, record: Record) -> None:
+        calls = self.calls.get(record.index, ())
+        taken = read_tensors(record, calls)
+        if self.book.is_(record.name, OperatorKind.INITIALISER):
+            self._initialiser(record)
+            return
+        given = written_tensors(record, calls)
+        bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
+        bad_out = [t for t in given if t.state.is_bad and not self.legality.legal_output(record, t, taken)]
+        if calls:
+            self.sends_bad[record.index] = bool(bad_in)
+            self.receives_bad[record.index] = bool(bad_out)
+        if not bad_in and not bad_out:
+            return
+        if record.name.direction is Direction.BACKWARD:
+            self.bad_backward.add(record.name.full)
+        if bad_in:
+            self.bad_inputs[record.name.full] = record.index
+            self._read(record, bad_in, bad_out, bool(calls))
+        elif calls:
+            self._event(record, EventKind.RECEIVE, (), bad_out)
+        else:
+            legal = tuple(t for t in taken if t.state.is_bad)
+            self._event(record, EventKind.BIRTH, legal, bad_out)
+        for tensor in bad_out:
+            self._write(record, tensor)
+
+    def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
+        writers: list[Value] = []
+        for tensor in bad_in:
+            writers += self._writers(record, tensor)
+        live = [w for w in writers if not w.uninitialised]
+        for value in writers:
+            self._link(value.writer, record.index)
+            value.readers.append(record.index)
+        if not live:
+            self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
+        if not bad_out and not sending:
+            selector = self.book.is_(record.name, OperatorKind.SELECTOR)
+            saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
+            kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
+            self.absorbed[record.index] = kind
+            if kind is OperatorKind.SELECTOR:
+                for value in live:
+                    self._close(value)
+
+    def _initialiser(self, record: Record) -> None:
+        bad = [t for t in record.outputs if t.state.is_bad]
+        if not bad:
+            return
+        self.legality.initialised(record)
+        for tensor in bad:
+            if not self.legality.legal_output(record, tensor, ()):
+                self._write(record, tensor, uninitialised=True)
+
+    def _parameters_grad(self, record: Record) -> None:
+        bad = [t for t in record.outputs if t.state.is_bad]
+        if not bad:
+            return
+        self.bad_inputs[record.name.full] = record.index
+        if not any(v.backward and v.is_open for v in self._values):
+            self._event(record, EventKind.ENTRY, tuple(bad), bad)
+        for tensor in bad:
+            self._write(record, tensor)
+
+    # -- modules ---------------------------------------------------------------------------------------
+
+    def _is_context(self, record: Record) -> bool:
+        """A module with records inside, or any module of a dump that has operators but no construct.json."""
+        if record.name.full in self.structure.inner:
+            return True
+        known = record.name.full in self.structure.parents
+        return self.structure.has_apis and not known and record.name.direction is Direction.FORWARD
+
+    def _context(self, record: Record) -> None:
+        bad_out = [t for t in record.outputs if t.state.is_bad and not self._legal_module_output(record, t)]
+        inside = self._inside.pop(record.name.full, [])
+        bad_in = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t)]
+        if bad_in:
+            self.bad_inputs[record.name.full] = record.index
+        if not bad_out:
+            finite = record.has_output and record.outputs and all(not t.state.is_unknown for t in record.outputs)
+            if finite and record.name.direction is Direction.FORWARD:
+                for value in inside:
+                    self._close(value)
+            return
+        if record.name.direction is Direction.BACKWARD:
+            self.bad_backward.add(record.name.full)
+        known_inside = bool(self.structure.parents)
+        sources = [v for v in (inside if known_inside else self._values) if v.is_open and self._readable(record, v)]
+        for value in sources:
+            self._link(value.writer, record.index)
+        if not sources:
+            if bad_in:
+                self._read(record, bad_in, bad_out, sending=False)
+            else:
+                self._event(record, EventKind.BIRTH, (), bad_out)
+        for tensor in bad_out:
+            self._write(record, tensor)
+
+    def _legal_module_output(self, record: Record, tensor: TensorStat) -> bool:
+        return self.legality.legal_output(record, tensor, record.inputs)
+
+    # -- values ----------------------------------------------------------------------------------------
+
+    def _write(self, record: Record, tensor: TensorStat, *, uninitialised: bool = False) -> None:
+        communication = record.index in self.calls
+        gradient = record.name.direction is Direction.BACKWARD
+        value = Value(
+            writer=record.index,
+            stat=tensor,
+            forward=not gradient or self.structure.last_backward is not None,
+            backward=(gradient and record.name.kind is not RecordKind.PARAMETERS_GRAD) or communication,
+            uninitialised=uninitialised,
+        )
+        self._values.append(value)
+        self._by_size.setdefault(tensor.numel, []).append(value)
+        for module in self.structure.ancestors(record.name.full):
+            self._inside.setdefault(module, []).append(value)
+
+    def _readable(self, record: Record, value: Value) -> bool:
+        """forward_never_writes_gradient; a gradient is read by forward records only after backward began."""
+        if record.name.direction is Direction.BACKWARD:
+            return value.backward
+        if not value.forward:
+            return False
+        writer = self.records[value.writer]
+        return writer.name.direction is Direction.FORWARD or self._reads_gradients(record)
+
+    def _reads_gradients(self, record: Record) -> bool:
+        """Communication, and everything outside modules once backward has begun."""
+        if record.index in self.calls:
+            return True
+        return self.structure.after_backward(record.index) or (
+            self.structure.in_backward(record.index) and self.structure.module_of(record.name.full) is None
+        )
+
+    def _writers(self, record: Record, tensor: TensorStat) -> list[Value]:
+        """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at."""
+        size = tensor.numel
+        same: list[Value] = []
+        for value in islice(reversed(self._by_size.get(size, ())), SEARCH):
+            if value.is_open and _same_values(value.stat, tensor) and self._readable(record, value):
+                same.append(value)
+                if len(same) == LINKS:
+                    break
+        if same:
+            exact = [v for v in same if v.stat.shape == tensor.shape]
+            return exact or same
+        fallback: Value | None = None
+        for value in islice(reversed(self._values), SEARCH):
+            if value.is_open and not value.uninitialised and self._readable(record, value):
+                if not _compatible(value.stat, tensor):
+                    continue
+                if not value.readers:
+                    return [value]
+                fallback = fallback or value
+        return [fallback] if fallback else []
+
+    def _close(self, value: Value) -> None:
+        value.is_open = False
+        self.closed.add(value.writer)
+
+    def _link(self, writer: int, reader: int) -> None:
+        links = self.readers.setdefault(writer, [])
+        if not links or links[-1] != reader:
+            links.append(reader)
+
+    def _event(
+        self, record: Record, kind: EventKind, bad_in: tuple[TensorStat, ...], bad_out: Sequence[TensorStat]
+    ) -> None:
+        self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
+
+
+def _same_values(one: TensorStat, other: TensorStat) -> bool:
+    """The same class, and the same Max and Min where they are numbers."""
+    if one.state is not other.state:
+        return False
+    if one.state is ValueState.NAN or one.state is ValueState.NON_FINITE:
+        return True
+    return one.max == other.max and one.min == other.min
+
+
+_BECOMES = {
+    ValueState.POS_INF: (ValueState.POS_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.NEG_INF),
+    ValueState.NEG_INF: (ValueState.NEG_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.POS_INF),
+    ValueState.BOTH_INF: (ValueState.BOTH_INF, ValueState.NAN, ValueState.POS_INF, ValueState.NEG_INF),
+    ValueState.NAN: (ValueState.NAN,),
+    ValueState.NON_FINITE: (ValueState.NON_FINITE, ValueState.NAN),
+}
+
+
+def _compatible(writer: TensorStat, reader: TensorStat) -> bool:
+    """Whether an undumped operator can have made the reader's value of the writer's."""
+    return reader.state in _BECOMES.get(writer.state, ())

@@ -1,0 +1,274 @@
+"""Happens-before over all ranks of one step: where bad values began, and how they spread.
+
+Every rank has at most one event that matters, its first live one (design, rule 6). It is its own (a birth or
+an entry), or it was received; a rank whose first live event is its own is a root, since nothing bad reached it
+before. Ranks are only compared through communication calls and record names, never by number or folder order.
+
+Rules, each tested under its name:
+
+``contained_garbage_is_no_source``
+    NaN in unwritten slots may travel through a collective and be dropped on every member: nothing live.
+``receiver_follows_sender``
+    A P2P result is what the sender sent, whatever the receiver's (stale) record shows.
+``absent_member_is_the_source``
+    A bad result, all recorded inputs clean, a member without a record: ``missing_rank`` with its number;
+    when that rank's modules show an event of its own (L0), that event.
+``unrecorded_communication``
+    DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
+    rank's own birth, came from there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
+from firstnan.analysis.matching import MatchedCall, Matching
+from firstnan.analysis.summarize import CommFact, RankSummary, Side
+
+
+class Arrival(Enum):
+    """How a rank's first live bad value came to it."""
+
+    OWN = "own"
+    """Its own birth or entry: a root."""
+    RECEIVED = "received"
+    """Through a recorded communication call, from members whose input was bad."""
+    UNRECORDED = "unrecorded"
+    """Through communication that leaves no record."""
+    MISSING = "missing"
+    """From a member that has no record of the call."""
+    COMMUNICATION = "communication"
+    """The call itself: all inputs are clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankOutcome:
+    """One rank's first live event and where it came from."""
+
+    rank: int
+    event: Event
+    arrival: Arrival
+    call: MatchedCall | None = None
+    sources: tuple[int, ...] = ()
+    """Ranks that it came from (absent ones for MISSING)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """All first live events of one step."""
+
+    outcomes: tuple[RankOutcome, ...]
+    live_calls: frozenset[int]
+    """Positions in ``Matching.calls`` of the affected calls that go on."""
+
+    def of(self, arrival: Arrival) -> tuple[RankOutcome, ...]:
+        return tuple(o for o in self.outcomes if o.arrival is arrival)
+
+
+def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
+    """First live events of every rank, each with its arrival; in order of rank."""
+    live_calls = _live_calls(summaries, matching)
+    first = {rank: _first_live(summary, matching, live_calls) for rank, summary in summaries.items()}
+    own: dict[int, Event] = {}
+    pending: list[tuple[int, Event]] = []
+    outcomes: dict[int, RankOutcome] = {}
+    for rank, event in sorted(first.items()):
+        if event is None:
+            continue
+        outcome = _resolve(rank, event, matching, first)
+        if outcome is not None:
+            outcomes[rank] = outcome
+        elif event.kind is EventKind.ENTRY and event.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP):
+            pending.append((rank, event))
+        else:
+            own[rank] = event
+    for rank, event in own.items():
+        outcomes[rank] = RankOutcome(rank, event, Arrival.OWN)
+    for rank, event in pending:
+        sources = _unrecorded(rank, event, first, summaries)
+        arrival = Arrival.UNRECORDED if sources else Arrival.OWN
+        outcomes[rank] = RankOutcome(rank, event, arrival, sources=sources)
+    return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls)
+
+
+# -- which calls and events matter ---------------------------------------------------------------------
+
+
+def _live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> frozenset[int]:
+    """contained_garbage_is_no_source: positions of affected calls whose value goes on somewhere."""
+    live: set[int] = set()
+    before: dict[int, set[int]] = {}
+    for position, call in enumerate(matching.calls):
+        bad = [f for f in call.members.values() if Side.BAD in (f.sent, f.received)]
+        if not bad:
+            continue
+        if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad):
+            live.add(position)
+        if call.is_p2p and call.receiver in call.absent:
+            live.add(position)
+        for rank, fact in call.members.items():
+            if fact in bad:
+                for index in fact.next_calls:
+                    for after in matching.of.get((rank, index), ()):
+                        before.setdefault(after, set()).add(position)
+    for rank, summary in summaries.items():
+        for event in summary.events:
+            for index in event.pending:
+                for position in matching.of.get((rank, index), ()):
+                    if not _carries_bad(matching.calls[position], rank):
+                        continue
+                    if event.is_live:
+                        live.add(position)
+                    for onto in event.communications:
+                        for after in matching.of.get((rank, onto), ()):
+                            before.setdefault(after, set()).add(position)
+    queue = list(live)
+    while queue:
+        for position in before.get(queue.pop(), ()):
+            if position not in live:
+                live.add(position)
+                queue.append(position)
+    return frozenset(live)
+
+
+def _carries_bad(call: MatchedCall, rank: int) -> bool:
+    return any(f.sent is Side.BAD for r, f in call.members.items() if r != rank)
+
+
+def is_live(event: Event, rank: int, matching: Matching, live_calls: frozenset[int]) -> bool:
+    """Live by its own endings, or by a call that goes on."""
+    if event.is_live:
+        return True
+    return any(p in live_calls for index in event.communications for p in matching.of.get((rank, index), ()))
+
+
+def _first_live(summary: RankSummary, matching: Matching, live_calls: frozenset[int]) -> Event | None:
+    for event in summary.events:
+        if is_live(event, summary.rank, matching, live_calls):
+            return event
+        unmatched = [i for i in event.communications if (summary.rank, i) not in matching.of]
+        if unmatched:
+            return event
+    return None
+
+
+# -- where it came from --------------------------------------------------------------------------------
+
+
+def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None]) -> RankOutcome | None:
+    """The outcome of a received event, or of an entry that a stale receive explains; None for own events."""
+    if event.kind is EventKind.RECEIVE:
+        calls = [c for c in matching.at(rank, event.index) if c.members[rank].received is Side.BAD]
+        if not calls:
+            return RankOutcome(rank, event, Arrival.COMMUNICATION)
+        return _received(rank, event, calls[0], first)
+    if event.kind is EventKind.ENTRY:
+        for index in event.pending:
+            for call in matching.at(rank, index):
+                outcome = _stale(rank, event, call, first)
+                if outcome is not None:
+                    return outcome
+    return None
+
+
+def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None]) -> RankOutcome:
+    sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
+    if sources:
+        return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
+    silent = tuple(r for r in call.absent if first.get(r) is not None)
+    silent += tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.UNKNOWN and first.get(r))
+    if silent:
+        return RankOutcome(rank, event, Arrival.RECEIVED, call, silent)
+    if call.absent:
+        return RankOutcome(rank, event, Arrival.MISSING, call, call.absent)
+    return RankOutcome(rank, event, Arrival.COMMUNICATION, call)
+
+
+def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None]) -> RankOutcome | None:
+    """receiver_follows_sender: the entry's value is what an earlier, possibly stale receive brought."""
+    fact = call.members[rank]
+    if not _same_size(fact, event):
+        return None
+    if call.is_p2p:
+        if call.receiver != rank:
+            return None
+        sender = call.members.get(call.sender if call.sender is not None else -1)
+        if sender is None:
+            known = call.sender is not None and first.get(call.sender) is not None
+            arrival = Arrival.RECEIVED if known else Arrival.MISSING
+            return RankOutcome(rank, event, arrival, call, call.absent)
+        if sender.sent is Side.BAD:
+            return RankOutcome(rank, event, Arrival.RECEIVED, call, (call.sender or 0,))
+        return None
+    sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
+    if sources:
+        return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
+    others = tuple(r for r, f in call.members.items() if r != rank and f.received is Side.BAD)
+    if others:
+        return _received(rank, event, call, first)
+    return None
+
+
+def _same_size(fact: CommFact, event: Event) -> bool:
+    sizes = {t.numel for t in fact.call.received}
+    return not sizes or None in sizes or any(t.numel in sizes or t.numel is None for t in event.bad_inputs)
+
+
+def _unrecorded(
+    rank: int, event: Event, first: Mapping[int, Event | None], summaries: Mapping[int, RankSummary]
+) -> tuple[int, ...]:
+    """unrecorded_communication: ranks on which the same record is bad too, after their own first event."""
+    name = event.record.name.full
+    found = []
+    for other, other_event in first.items():
+        if other == rank or other_event is None or other_event.record.name.full == name:
+            continue
+        at = summaries[other].bad_inputs.get(name)
+        if at is not None and at > other_event.index:
+            found.append(other)
+    return tuple(sorted(found))
+
+
+# -- causal order of calls -----------------------------------------------------------------------------
+
+
+def causal_order(matching: Matching) -> Mapping[int, int]:
+    """Position in ``Matching.calls`` -> place in an order that respects every rank's record order."""
+    after: dict[int, list[int]] = {}
+    waiting = [0] * len(matching.calls)
+    by_rank: dict[int, list[tuple[int, int]]] = {}
+    for position, call in enumerate(matching.calls):
+        for rank, fact in call.members.items():
+            by_rank.setdefault(rank, []).append((fact.call.index, position))
+    for entries in by_rank.values():
+        entries.sort()
+        for (at, one), (then, other) in itertools.pairwise(entries):
+            if at != then:
+                after.setdefault(one, []).append(other)
+                waiting[other] += 1
+    key = [max((f.call.index for f in c.members.values()), default=0) for c in matching.calls]
+    heap = [(key[p], p) for p in range(len(waiting)) if waiting[p] == 0]
+    heapq.heapify(heap)
+    order: dict[int, int] = {}
+    rest = set(range(len(waiting)))
+    while rest:
+        # calls that do not fit together leave the heap empty: go on with the earliest of the rest
+        position = heapq.heappop(heap)[1] if heap else min(rest, key=lambda p: (key[p], p))
+        if position not in rest:
+            continue
+        rest.discard(position)
+        order[position] = len(order)
+        for other in after.get(position, ()):
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                heapq.heappush(heap, (key[other], other))
+    return order
+
+
+def earliest(positions: Iterable[int], order: Mapping[int, int]) -> int | None:
+    return min(positions, key=lambda p: order[p], default=None)

@@ -1,0 +1,249 @@
+"""From first live events to root causes: place, reason, evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from firstnan.analysis import mechanism
+from firstnan.analysis.events import Event, EventKind, Origin
+from firstnan.analysis.matching import MatchedCall, Matching
+from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.summarize import RankSummary, Side
+from firstnan.dump import Direction
+from firstnan.numerics import limits, magnitude
+from firstnan.ranges import format_ranges
+from firstnan.report import Alternative, Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+
+_WHERE = {
+    Origin.PARAMETER: Where.PARAMETER,
+    Origin.INPUT_DATA: Where.INPUT_DATA,
+    Origin.UNINITIALISED: Where.UNDUMPED_OPERATOR,
+    Origin.BETWEEN_RECORDS: Where.UNDUMPED_OPERATOR,
+    Origin.BEFORE_DUMP: Where.BEFORE_DUMP,
+}
+MAX_ALTERNATIVES = 8
+
+
+def root_causes(
+    step: int, summaries: Mapping[int, RankSummary], matching: Matching, spread: Spread
+) -> tuple[RootCause, ...]:
+    """Every independent cause of one step; their order does not depend on the order of ranks in folders."""
+    causes = [_own(step, outcome, summaries) for outcome in spread.of(Arrival.OWN)]
+    causes += _communication(step, spread.of(Arrival.COMMUNICATION))
+    if not causes:
+        causes += _missing(step, spread.of(Arrival.MISSING))
+    return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+
+
+def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
+    event = outcome.event
+    where = Where.OPERATOR if event.kind is EventKind.BIRTH else _WHERE[event.origin or Origin.BETWEEN_RECORDS]
+    return RootCause(
+        step=step,
+        rank=outcome.rank,
+        op_name=event.record.name.full,
+        exec_order=event.index,
+        direction=event.direction,
+        where=where,
+        mechanism=mechanism.explain(event, event.run_up),
+        inputs=event.record.inputs + event.record.parameters,
+        outputs=event.record.outputs,
+        module=event.module,
+        evidence=_evidence(event),
+        advice=(),
+        alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
+        run_up=event.run_up,
+    )
+
+
+def _evidence(event: Event) -> tuple[Note, ...]:
+    notes = []
+    if event.kind is EventKind.BIRTH:
+        finite = [m for t in event.record.inputs if (m := magnitude(t.max, t.min)) is not None and math.isfinite(m)]
+        if finite and not event.bad_inputs:
+            notes.append(Note("evidence.inputs_finite", {"largest": max(finite)}))
+        for tensor in event.bad_inputs:
+            notes.append(Note("evidence.legal_input", {"slot": tensor.slot}))
+    elif event.kind is EventKind.ENTRY:
+        for tensor in event.bad_inputs[:4]:
+            params = {"slot": tensor.slot, "max": _plain(tensor.max), "min": _plain(tensor.min)}
+            notes.append(Note("evidence.input_bad", params))
+        if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
+            between = {"before": event.writer.name.full, "after": event.record.name.full}
+            notes.append(Note("evidence.between", between))
+    for tensor in event.bad_outputs[:4]:
+        params = {"slot": tensor.slot, "max": _plain(tensor.max), "min": _plain(tensor.min), "dtype": tensor.dtype}
+        notes.append(Note("evidence.output_bad", params))
+    notes += _clean_outputs(event)
+    if event.forward_twin is not None:
+        notes.append(Note("evidence.forward_twin", {"op_name": event.forward_twin.name.full}))
+    return tuple(notes)
+
+
+def _clean_outputs(event: Event) -> list[Note]:
+    """Which outputs are still finite: tells which of several results went bad."""
+    clean = [t.slot for t in event.record.outputs if t not in event.bad_outputs and not t.state.is_bad]
+    if not clean or not event.bad_outputs:
+        return []
+    return [Note("evidence.output_clean", {"slots": ", ".join(clean[:8])})]
+
+
+def _plain(value: float | int | bool | None) -> float | int | bool | None:
+    return value
+
+
+def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tuple[Alternative, ...]:
+    found: list[Alternative] = []
+    for event in summary.events:
+        if event is outcome.event or len(found) == MAX_ALTERNATIVES:
+            continue
+        if event.index < outcome.event.index:
+            reason = Note("reason.contained", {"closer": event.closer or ""})
+        else:
+            reason = Note("reason.later", {})
+        found.append(Alternative(step, summary.rank, event.record.name.full, event.index, event.direction, reason))
+    return tuple(found)
+
+
+# -- communication -------------------------------------------------------------------------------------
+
+
+def _communication(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
+    """One cause per call whose inputs are clean and whose result is not."""
+    by_call: dict[int, list[RankOutcome]] = {}
+    for outcome in outcomes:
+        by_call.setdefault(id(outcome.call) if outcome.call else -outcome.rank - 1, []).append(outcome)
+    return [_call_cause(step, members) for members in by_call.values()]
+
+
+def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
+    first = members[0]
+    call, event = first.call, first.event
+    ranks = tuple(sorted(o.rank for o in members))
+    why = call_mechanism(call) if call else _unknown_call()
+    return RootCause(
+        step=step,
+        rank=first.rank,
+        op_name=event.record.name.full,
+        exec_order=event.index,
+        direction=event.direction,
+        where=Where.COMMUNICATION,
+        mechanism=why,
+        inputs=event.record.inputs,
+        outputs=event.record.outputs,
+        module=event.module,
+        ranks_also=tuple(r for r in ranks if r != first.rank),
+        evidence=_evidence(event),
+        alternatives=(),
+    )
+
+
+def _unknown_call() -> Mechanism:
+    return Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.unmatched_call"))
+
+
+def call_mechanism(call: MatchedCall) -> Mechanism:
+    """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption.
+
+    Example: two members with 4e4 in float16: 8e4 > 65504.
+    """
+    facts = list(call.members.values())
+    sent = [t for f in facts for t in f.call.sent]
+    bound = sum_bound(call)
+    limit = next((limits(t.dtype) for t in sent if limits(t.dtype)), None)
+    if bound is not None and limit is not None and any(f.call.reduces for f in facts) and bound > limit.largest:
+        params: dict[str, NoteValue] = {
+            "bound": bound,
+            "limit": limit.largest,
+            "dtype": limit.name,
+            "members": len(facts),
+        }
+        return Mechanism(MechanismKind.REDUCTION_OVERFLOW, Confidence.CERTAIN, Note("why.reduction_overflow", params))
+    if bound is None:
+        return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
+    bad = [r for r, f in call.members.items() if f.received is Side.BAD]
+    sure = Confidence.LIKELY if call.absent else Confidence.CERTAIN
+    note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
+    return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
+
+
+def sum_bound(call: MatchedCall) -> float | None:
+    """Sum over the members of the largest absolute value each put in; None when one is not known."""
+    total = 0.0
+    for fact in call.members.values():
+        values = [magnitude(t.max, t.min) for t in fact.call.sent]
+        if any(v is None for v in values):
+            return None
+        total += max((v for v in values if v is not None), default=0.0)
+    return total
+
+
+# -- absent ranks --------------------------------------------------------------------------------------
+
+
+def _missing(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
+    """absent_member_is_the_source: the ranks that every infected call can have got it from."""
+    if not outcomes:
+        return []
+    overflowed = [o for o in outcomes if o.call and _reduction_overflows(o.call)]
+    if overflowed:
+        return _communication(step, tuple(overflowed))
+    suspects: dict[int, list[RankOutcome]] = {}
+    for outcome in outcomes:
+        for rank in _narrow(outcome):
+            suspects.setdefault(rank, []).append(outcome)
+    causes: list[RootCause] = []
+    explained: set[int] = set()
+    for rank in sorted(suspects, key=lambda r: (-len(suspects[r]), r)):
+        reached = [o for o in suspects[rank] if o.rank not in explained]
+        if not reached:
+            continue
+        explained.update(o.rank for o in reached)
+        causes.append(_missing_cause(step, rank, reached))
+    return causes
+
+
+def _reduction_overflows(call: MatchedCall) -> bool:
+    return call_mechanism(call).kind is MechanismKind.REDUCTION_OVERFLOW
+
+
+def _narrow(outcome: RankOutcome) -> tuple[int, ...]:
+    """Lists of received tensors tell the sender by their place (all_gather, all_to_all)."""
+    call = outcome.call
+    if call is None or call.is_p2p or call.group is None:
+        return outcome.sources
+    fact = call.members.get(outcome.rank)
+    order = fact.call.group if fact and fact.call.group else call.group
+    if fact is None or len(fact.call.received) != len(order):
+        return outcome.sources
+    senders = [order[i] for i, t in enumerate(fact.call.received) if t.state.is_bad]
+    return tuple(r for r in senders if r in outcome.sources) or outcome.sources
+
+
+def _missing_cause(step: int, rank: int, reached: list[RankOutcome]) -> RootCause:
+    first = reached[0]
+    others = tuple(r for r in first.sources if r != rank)
+    notes = [
+        Note(
+            "evidence.missing_rank",
+            {
+                "rank": rank,
+                "op_name": first.call.members[first.rank].call.name if first.call else first.event.record.name.full,
+                "receivers": format_ranges(o.rank for o in reached),
+            },
+        )
+    ]
+    if others:
+        notes.append(Note("evidence.other_missing", {"ranks": format_ranges(others)}))
+    backward = first.event.direction is Direction.BACKWARD
+    return RootCause(
+        step=step,
+        rank=rank,
+        op_name="",
+        exec_order=None,
+        direction=Direction.BACKWARD if backward else Direction.FORWARD,
+        where=Where.MISSING_RANK,
+        mechanism=Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.missing_rank", {"rank": rank})),
+        evidence=tuple(notes),
+    )

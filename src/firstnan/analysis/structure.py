@@ -1,0 +1,121 @@
+"""Where a record stands: the modules around it, the passes of the step, the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from firstnan.dump import Direction, Record, RecordKind
+
+MAX_DEPTH = 1000
+"""Longest call chain that is followed; construct.json may hold cycles (format document, section 10)."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Nesting and passes of one rank's records."""
+
+    parents: Mapping[str, str | None]
+    by_name: Mapping[str, Record]
+    inner: frozenset[str]
+    """Names of module records that have a record of their own inside."""
+    first_backward: int | None
+    last_backward: int | None
+    losses: frozenset[str]
+    """Forward records from whose output a backward pass starts."""
+    tops: frozenset[int]
+    """Indices of forward records that give the result of a pass: the last outermost module before
+    backward begins, before a new pass, or at the end."""
+    has_apis: bool
+    """False for level L0: modules are the operators."""
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """Parents of a record, innermost first; guarded against cycles."""
+        chain: list[str] = []
+        seen = {name}
+        parent = self.parents.get(name)
+        while parent and parent not in seen and len(chain) < MAX_DEPTH:
+            chain.append(parent)
+            seen.add(parent)
+            parent = self.parents.get(parent)
+        return tuple(chain)
+
+    def module_of(self, name: str) -> str | None:
+        """The innermost module record around a record."""
+        return next((p for p in self.ancestors(name) if p.split(".", 1)[0] in ("Module", "Cell")), None)
+
+    def after_backward(self, index: int) -> bool:
+        return self.last_backward is not None and index > self.last_backward
+
+    def in_backward(self, index: int) -> bool:
+        """Between the first and the last backward record."""
+        return self.first_backward is not None and self.first_backward < index <= (self.last_backward or 0)
+
+    def twin(self, record: Record) -> Record | None:
+        """The forward record of a backward record's call.
+
+        The number is the same in every version for APIs (format document, section 6).
+        """
+        return self.by_name.get(record.name.full.replace(".backward", ".forward"))
+
+    def backward_of(self, record: Record) -> Record | None:
+        """The backward record of a forward record's call."""
+        return self.by_name.get(record.name.full.replace(".forward", ".backward"))
+
+
+def build(records: Sequence[Record], parents: Mapping[str, str | None]) -> Structure:
+    """Structure of one rank from its records and construct.json's parents.
+
+    Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside
+    ``layers.0``.
+    """
+    by_name = {record.name.full: record for record in records}
+    usable = parents if any(parents.values()) else _parents_from_paths(records)
+    inner = {p for name, p in usable.items() if p and name in by_name}
+    first, last = None, None
+    losses: set[str] = set()
+    tops: set[int] = set()
+    previous: Record | None = None
+    top: int | None = None
+    has_apis = False
+    for record in records:
+        kind, direction = record.name.kind, record.name.direction
+        if kind is RecordKind.PARAMETERS_GRAD:
+            continue  # its place is not its time in 1.2 to 8.3 (section 8)
+        has_apis = has_apis or kind is RecordKind.API
+        if direction is Direction.BACKWARD:
+            first = record.index if first is None else first
+            last = record.index
+            if previous is not None and previous.name.direction is Direction.FORWARD:
+                twin = by_name.get(record.name.full.replace(".backward", ".forward"))
+                if twin is not None:
+                    losses.add(twin.name.full)
+                if top is not None:
+                    tops.add(top)
+                    top = None
+        elif kind is RecordKind.MODULE and not usable.get(record.name.full):
+            top = record.index
+        previous = record
+    if top is not None and last is None:
+        tops.add(top)
+    if not tops and last is None and records:
+        tops.add(records[-1].index)
+    return Structure(usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis)
+
+
+def _parents_from_paths(records: Sequence[Record]) -> dict[str, str | None]:
+    """Module nesting by path, for dumps without construct.json: a module's record stands after its
+    children's, so each open child is closed by the next record whose path is a prefix of its own."""
+    parents: dict[str, str | None] = {}
+    open_children: list[Record] = []
+    for record in records:
+        name = record.name
+        if name.kind is not RecordKind.MODULE or name.direction is not Direction.FORWARD:
+            continue
+        inside = name.path + "."
+        while open_children and open_children[-1].name.path.startswith(inside):
+            parents[open_children.pop().name.full] = name.full
+        open_children.append(record)
+        if len(open_children) > MAX_DEPTH:
+            open_children = open_children[-MAX_DEPTH:]
+    return parents

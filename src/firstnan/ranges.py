@@ -1,0 +1,62 @@
+"""Lists of ranks and steps as people write them: ``0-7,9``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_NUMBERS = 1_000_000
+"""Limit on how many numbers one list may name; more is a typing error."""
+
+
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Numbers as short ranges, sorted, each once.
+
+    >>> format_ranges([3, 0, 1, 2, 9])
+    '0-3,9'
+    >>> format_ranges([4, 5])
+    '4,5'
+    >>> format_ranges([])
+    ''
+    """
+    parts: list[str] = []
+    ordered = sorted(set(numbers))
+    start = 0
+    while start < len(ordered):
+        end = start
+        while end + 1 < len(ordered) and ordered[end + 1] == ordered[end] + 1:
+            end += 1
+        if end - start >= 2:
+            parts.append(f"{ordered[start]}-{ordered[end]}")
+        else:
+            parts.extend(str(number) for number in ordered[start : end + 1])
+        start = end + 1
+    return ",".join(parts)
+
+
+def parse_ranges(text: str) -> tuple[int, ...]:
+    """The numbers of a list such as ``0-7,9``, sorted, each once.
+
+    >>> parse_ranges("0-2, 9,1")
+    (0, 1, 2, 9)
+
+    Raises:
+        ValueError: not a list of numbers and ranges, or more than :data:`MAX_NUMBERS`.
+    """
+    numbers: set[int] = set()
+    for raw in text.split(","):
+        part = raw.strip()
+        first, dash, last = part.partition("-")
+        low, high = _number(first, part), _number(last if dash else first, part)
+        if high < low:
+            raise ValueError(f"'{part}' runs backwards")
+        if high - low + len(numbers) >= MAX_NUMBERS:
+            raise ValueError(f"'{part}' names too many numbers")
+        numbers.update(range(low, high + 1))
+    return tuple(sorted(numbers))
+
+
+def _number(text: str, part: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
+        raise ValueError(f"'{part}' is not a number or a range such as 0-7")
+    return int(digits)

@@ -1,0 +1,1 @@
+"""Rules about operators as data: ``default.toml``, editable by users."""
