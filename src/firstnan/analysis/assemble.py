@@ -72,7 +72,7 @@ def report(path: str, answers: Sequence[StepAnswer], problems: Iterable[Problem]
 
 def collectives(answer: StepAnswer) -> tuple[CollectiveReport, ...]:
     """Affected calls that matter, the causally first one first."""
-    live = answer.spread.live_calls | _origins(answer)
+    live = answer.spread.affected | _origins(answer)
     if not live:
         return ()
     order = causal_order(answer.matching)

@@ -11,6 +11,8 @@ from firstnan.collectives import CallKind, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.rulebook import OperatorKind, short_api
 
+BLIND_RECORDS = 4
+"""So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
 MAX_NEXT_CALLS = 64
 """Most communication calls that one value is followed into."""
 PENDING_CALLS = 32
@@ -34,6 +36,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
     """The outcome at every record that holds a bad value, in one pass from the last record to the first
     (links only point forward)."""
     found: dict[int, Outcome] = {}
+    blind_from = _blind_from(flow, truncated)
     holders = set(flow.readers) | set(flow.absorbed) | {e.index for e in flow.events}
     holders |= {i for i, bad in flow.sends_bad.items() if bad} | {i for i, bad in flow.receives_bad.items() if bad}
     holders |= {reader for readers in flow.readers.values() for reader in readers}
@@ -61,7 +64,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
             closer = closer or after.closer
             swallowed = swallowed or after.swallowed
         if not readers and here is None and not flow.sends_bad.get(index):
-            endings.add(_unread(flow, record, truncated))
+            endings.add(_unread(flow, record, blind_from))
         found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed)
     return found
 
@@ -113,13 +116,33 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     return None
 
 
-def _unread(flow: Flow, record: Record, truncated: bool) -> Ending:
-    """No reader: dropped, unless the file is cut while a module around the record is still running."""
-    if truncated and not any(
-        name in flow.structure.by_name for name in flow.structure.ancestors(record.name.full)[-1:]
-    ):
-        return Ending.CUT
+def _unread(flow: Flow, record: Record, blind_from: int | None) -> Ending:
+    """No reader: dropped, except at the top, or where the dump stops being readable while a module that
+    holds the record is still running."""
+    structure, chain = flow.structure, flow.structure.ancestors(record.name.full)
+    if blind_from is not None:
+        outer = structure.by_name.get(chain[-1]) if chain else None
+        if outer is None or outer.distrusted or not outer.has_output or outer.index >= blind_from:
+            return Ending.CUT
+    if record.name.direction is Direction.FORWARD and not chain:
+        if record.name.kind is RecordKind.MODULE:
+            return Ending.OUTPUT
+        if structure.last_backward is None and record.index not in flow.calls:
+            return Ending.OUTPUT
     return Ending.UNREAD
+
+
+def _blind_from(flow: Flow, truncated: bool) -> int | None:
+    """Index from which nothing more can be seen: the cut, or the first of the records without statistics at the end."""
+    end = len(flow.records)
+    index = end
+    while (
+        index and flow.records[index - 1].outputs and all(t.state.is_unknown for t in flow.records[index - 1].outputs)
+    ):
+        index -= 1
+    if end - index >= BLIND_RECORDS:
+        return index
+    return end if truncated else None
 
 
 def _own_backward_is_bad(flow: Flow, record: Record) -> bool:
@@ -177,9 +200,11 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         for parameter in module.parameters:
             if parameter.state.is_bad and parameter.shape == tensor.shape:
                 return parameter.slot.partition(".")[2]
+    position = key.split(".", 1)[0]
+    if short_api(record.name) in ("batch_norm", "instance_norm") and key in ("1", "2"):
+        return "running_mean" if key == "1" else "running_var"
     if tensor.requires_grad is False:
         return None
-    position = key.split(".", 1)[0]
     weights = _WEIGHT_ARGUMENTS.get(short_api(record.name), ())
     if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
         return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
@@ -199,7 +224,10 @@ def _initialiser_before(flow: Flow, event: Event) -> Record | None:
 def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     """No gradient required, and an argument of the outermost module around the record, or of a record that
     stands before every module and every other operator that reads this shape."""
-    if tensor.requires_grad:
+    if tensor.requires_grad or record.index in flow.calls:
+        return False
+    first_backward = flow.structure.first_backward
+    if first_backward is not None and record.index > first_backward:
         return False
     chain = flow.structure.ancestors(record.name.full)
     if record.name.kind is RecordKind.MODULE:

@@ -59,9 +59,13 @@ class Legality:
 
     def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
         """A -Inf input is legal when its writer's was, or when it has mask form and no writer."""
-        if tensor.state is not ValueState.NEG_INF or record.name.direction is Direction.BACKWARD:
+        if record.name.direction is Direction.BACKWARD:
             return False
         known = self._known.get(_key(tensor))
+        if tensor.state is ValueState.NON_FINITE:
+            return bool(known)
+        if tensor.state is not ValueState.NEG_INF:
+            return False
         if known is None:
             known = tensor.max != -math.inf
             if known and count:
@@ -72,6 +76,7 @@ class Legality:
         """Whether a -Inf output is legal; remembers the answer for its readers."""
         if tensor.state is ValueState.NON_FINITE:
             legal = self.book.is_(record.name, OperatorKind.MASK)
+            self._known[_key(tensor)] = legal
             if legal:
                 self._count("legal_minus_inf", record)
             return legal

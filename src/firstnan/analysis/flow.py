@@ -49,6 +49,8 @@ class Flow:
     excluded: frozenset[str] = frozenset()
     legality: Legality = field(init=False)
     events: list[Event] = field(default_factory=list)
+    late: list[Event] = field(default_factory=list)
+    """Bad gradients of parameters that no record made; events only when no backward record is bad."""
     readers: dict[int, list[int]] = field(default_factory=dict)
     """writer index -> indices of records that read its bad values"""
     absorbed: dict[int, OperatorKind | None] = field(default_factory=dict)
@@ -81,6 +83,9 @@ class Flow:
                 self._context(record)
             else:
                 self._operator(record)
+        if self.late and not any(e.direction is Direction.BACKWARD for e in self.events):
+            self.events.append(self.late[0])
+            self.events.sort(key=lambda e: e.index)
 
     # -- one record ------------------------------------------------------------------------------------
 
@@ -90,9 +95,13 @@ class Flow:
         if self.book.is_(record.name, OperatorKind.INITIALISER):
             self._initialiser(record)
             return
+        if self.book.is_(record.name, OperatorKind.OBSERVER):
+            return
         given = written_tensors(record, calls)
         bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
         bad_out = [t for t in given if t.state.is_bad and not self.legality.legal_output(record, t, taken)]
+        if not bad_in and bad_out and self._reads_flagged(record, taken):
+            bad_in = [t for t in taken if t.state.is_unknown]
         if calls:
             self.sends_bad[record.index] = bool(bad_in)
             self.receives_bad[record.index] = bool(bad_out)
@@ -116,6 +125,11 @@ class Flow:
         for tensor in bad_in:
             writers += self._writers(record, tensor)
         live = [w for w in writers if not w.uninitialised]
+        if not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW):
+            for tensor in bad_out:
+                self._write(record, tensor, uninitialised=True)
+            bad_out.clear()
+            return
         for value in writers:
             self._link(value.writer, record.index)
             value.readers.append(record.index)
@@ -129,6 +143,14 @@ class Flow:
             if kind is OperatorKind.SELECTOR:
                 for value in live:
                     self._close(value)
+
+    def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
+        """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
+        if not taken or not all(t.state.is_unknown for t in taken if t.is_floating):
+            return False
+        return any(
+            v.is_open and v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in self._values
+        )
 
     def _initialiser(self, record: Record) -> None:
         bad = [t for t in record.outputs if t.state.is_bad]
@@ -145,7 +167,7 @@ class Flow:
             return
         self.bad_inputs[record.name.full] = record.index
         if not any(v.backward and v.is_open for v in self._values):
-            self._event(record, EventKind.ENTRY, tuple(bad), bad)
+            self.late.append(Event(EventKind.ENTRY, record, tuple(bad), tuple(bad)))
         for tensor in bad:
             self._write(record, tensor)
 
@@ -272,7 +294,7 @@ _BECOMES = {
     ValueState.NEG_INF: (ValueState.NEG_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.POS_INF),
     ValueState.BOTH_INF: (ValueState.BOTH_INF, ValueState.NAN, ValueState.POS_INF, ValueState.NEG_INF),
     ValueState.NAN: (ValueState.NAN,),
-    ValueState.NON_FINITE: (ValueState.NON_FINITE, ValueState.NAN),
+    ValueState.NON_FINITE: (ValueState.NON_FINITE, ValueState.NAN, ValueState.UNKNOWN),
 }
 
 

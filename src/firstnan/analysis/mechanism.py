@@ -69,7 +69,7 @@ class Row:
 def explain(event: Event, run_up: tuple[RunUp, ...] = ()) -> Mechanism:
     """The mechanism of an event, ``unknown`` when no row fits."""
     case = Case(event, run_up)
-    for row in ROWS:
+    for row in ENTRY_ROWS if event.kind is EventKind.ENTRY else BIRTH_ROWS:
         found = row.test(case)
         if found is not None:
             return found
@@ -182,12 +182,13 @@ def _zero_times_inf(case: Case) -> Mechanism | None:
     if case.is_backward or case.api not in _MULTIPLICATIONS:
         return None
     infinite = [t for t in case.record.inputs if t.state.is_bad and t.state is not ValueState.NAN]
-    if not infinite or not any(t.state is ValueState.NAN for t in case.event.bad_outputs):
+    slots = [t.slot for t in infinite] + [s.slot for s in case.record.scalars if s.value in (math.inf, -math.inf)]
+    if not slots or not any(t.state is ValueState.NAN for t in case.event.bad_outputs):
         return None
     others = [t for t in case.record.inputs if t not in infinite]
     zero = any(touches_zero(t) for t in others) or any(s.value == 0 for s in case.record.scalars)
     sure = Confidence.CERTAIN if zero else Confidence.LIKELY
-    return _found(MechanismKind.ZERO_TIMES_INF, sure, "why.zero_times_inf", slot=infinite[0].slot)
+    return _found(MechanismKind.ZERO_TIMES_INF, sure, "why.zero_times_inf", slot=slots[0])
 
 
 def _cast_overflow(case: Case) -> Mechanism | None:
@@ -433,11 +434,14 @@ def _flagged(case: Case) -> Mechanism | None:
     return _found(MechanismKind.FP16_OVERFLOW, Confidence.POSSIBLE, "why.flagged", limit=65504.0)
 
 
-ROWS: tuple[Row, ...] = (
+ENTRY_ROWS: tuple[Row, ...] = (
     Row(MechanismKind.BAD_PARAMETER, "the bad input is a weight", _bad_parameter),
     Row(MechanismKind.BAD_INPUT, "the bad input is an argument of the outermost module", _bad_input),
     Row(MechanismKind.UNINITIALISED_MEMORY, "the bad input was written by an initialiser alone", _uninitialised),
     Row(MechanismKind.CAST_OVERFLOW, "value before the entry beyond the entry's dtype", _cast_between),
+)
+"""Bad inputs that no record made."""
+BIRTH_ROWS: tuple[Row, ...] = (
     Row(MechanismKind.CAST_OVERFLOW, "input beyond the output's dtype", _cast_overflow),
     Row(MechanismKind.FP16_OVERFLOW, "the device's flag on a float16 product", _flagged),
     Row(MechanismKind.MASKED_SOFTMAX, "softmax or attention over -Inf", _masked_softmax),

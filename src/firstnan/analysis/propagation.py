@@ -64,7 +64,9 @@ class Spread:
 
     outcomes: tuple[RankOutcome, ...]
     live_calls: frozenset[int]
-    """Positions in ``Matching.calls`` of the affected calls that go on."""
+    """Positions in ``Matching.calls`` of the calls whose bad value goes on."""
+    affected: frozenset[int] = frozenset()
+    """Positions of the calls that hold a bad value once a member's first live event has happened."""
 
     def of(self, arrival: Arrival) -> tuple[RankOutcome, ...]:
         return tuple(o for o in self.outcomes if o.arrival is arrival)
@@ -93,7 +95,8 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
         sources = _unrecorded(rank, event, first, summaries)
         arrival = Arrival.UNRECORDED if sources else Arrival.OWN
         outcomes[rank] = RankOutcome(rank, event, arrival, sources=sources)
-    return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls)
+    affected = _affected(matching, live_calls, first)
+    return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls, affected)
 
 
 # -- which calls and events matter ---------------------------------------------------------------------
@@ -134,6 +137,18 @@ def _live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> fro
                 live.add(position)
                 queue.append(position)
     return frozenset(live)
+
+
+def _affected(matching: Matching, live_calls: frozenset[int], first: Mapping[int, Event | None]) -> frozenset[int]:
+    """Calls that hold a bad value which follows from a live event; garbage that is dropped before is none."""
+    found = set(live_calls)
+    for position, call in enumerate(matching.calls):
+        for rank, fact in call.members.items():
+            event = first.get(rank)
+            if Side.BAD in (fact.sent, fact.received) and event is not None and event.index <= fact.call.index:
+                found.add(position)
+                break
+    return frozenset(found)
 
 
 def _carries_bad(call: MatchedCall, rank: int) -> bool:

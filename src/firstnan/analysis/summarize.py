@@ -172,7 +172,10 @@ def _side(tensors: tuple[TensorStat, ...], flow: Flow, index: int, bad: Mapping[
         t.state.is_bad and not flow.legality.legal_input(record, t, count=False) for t in tensors
     ):
         return Side.BAD
-    return Side.UNKNOWN if any(t.state.is_unknown for t in tensors) else Side.CLEAN
+    if not any(t.state.is_unknown for t in tensors):
+        return Side.CLEAN
+    flagged = bad.get(index) and not any(t.state.is_bad for t in (*record.inputs, *flow.calls[index][0].sent))
+    return Side.BAD if flagged else Side.UNKNOWN
 
 
 _NORM_APIS = frozenset({"norm", "vector_norm", "_foreach_norm", "clip_grad_norm", "matrix_norm"})
