@@ -117,7 +117,8 @@ def _mark(true: dict[str, Any], cause: RootCause) -> float:
     if not true["op_names"]:
         return 1.0 if cause.where.value == "missing_rank" else 0.0
     names = list(true["op_names"])
-    names += (true.get("op_names_by_rank") or {}).get(str(cause.rank), [])
+    here = (true.get("op_names_by_rank") or {}).get(str(cause.rank), [])
+    names += [here] if isinstance(here, str) else here
     if cause.op_name in names:
         modules_only = all(n.startswith(("Module.", "Cell.")) for n in names)
         return 1.0 if modules_only or not cause.op_name.startswith(("Module.", "Cell.")) else 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from firstnan.analysis.arithmetic import PRODUCTS
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.flow import Flow
 from firstnan.collectives import CallKind, Freshness
@@ -108,7 +109,7 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     if name.full in structure.losses:
         return Ending.LOSS
     if name.direction is Direction.BACKWARD:
-        return Ending.GRADIENT if any(t.state.is_bad for t in record.outputs) else None
+        return Ending.GRADIENT if name.kind is RecordKind.PARAMETERS_GRAD else None
     if structure.after_backward(record.index):
         return Ending.UPDATE
     if record.index in structure.tops:
@@ -119,6 +120,8 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
 def _unread(flow: Flow, record: Record, blind_from: int | None) -> Ending:
     """No reader: dropped, except at the top, or where the dump stops being readable while a module that
     holds the record is still running."""
+    if record.name.direction is Direction.BACKWARD:
+        return Ending.GRADIENT
     structure, chain = flow.structure, flow.structure.ancestors(record.name.full)
     if blind_from is not None:
         outer = structure.by_name.get(chain[-1]) if chain else None
@@ -136,13 +139,15 @@ def _blind_from(flow: Flow, truncated: bool) -> int | None:
     """Index from which nothing more can be seen: the cut, or the first of the records without statistics at the end."""
     end = len(flow.records)
     index = end
-    while (
-        index and flow.records[index - 1].outputs and all(t.state.is_unknown for t in flow.records[index - 1].outputs)
-    ):
+    while index and _is_blind(flow.records[index - 1]):
         index -= 1
     if end - index >= BLIND_RECORDS:
         return index
     return end if truncated else None
+
+
+def _is_blind(record: Record) -> bool:
+    return all(t.state.is_unknown for t in (*record.inputs, *record.outputs) if t.is_floating)
 
 
 def _own_backward_is_bad(flow: Flow, record: Record) -> bool:
@@ -173,7 +178,7 @@ def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None
 
 
 _WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {
-    "linear": (1, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
+    "linear": (1, 2), "addmm": (0, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
     "group_norm": (2, 3), "batch_norm": (3, 4), "instance_norm": (3, 4), "bilinear": (2, 3), "prelu": (1,),
     "conv1d": (1, 2), "conv2d": (1, 2), "conv3d": (1, 2), "conv_transpose1d": (1, 2), "conv_transpose2d": (1, 2),
     "conv_transpose3d": (1, 2), "npu_rms_norm": (1,), "npu_add_rms_norm": (2,), "npu_linear": (1, 2),
@@ -210,6 +215,9 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
     if place == "input_kwargs" and position in _WEIGHT_KEYWORDS:
         return position
+    if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
+        made = any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
+        return None if made else "weight"
     return None
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from firstnan.collectives import CommCall, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
-from firstnan.numerics import ValueState
-from firstnan.rulebook import OperatorKind, Rulebook
+from firstnan.numerics import ValueState, limits
+from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
 _BUFFER_ARGUMENTS = ("input_kwargs.out", "input_kwargs.out.")
 
@@ -98,6 +98,9 @@ class Legality:
         if any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float)):
             self._count("minus_inf_constant", record)
             return True
+        if _sums_of_masks(record, inputs):
+            self._count("mask_sum", record)
+            return True
         negative = [t for t in inputs if t.state is ValueState.NEG_INF]
         if negative:
             legal = all(self.legal_input(record, t) for t in negative)
@@ -108,6 +111,11 @@ class Legality:
             return self._known.get(_key(tensor), False)
         return False
 
+    def mirrored(self, tensor: TensorStat) -> None:
+        """A +Inf that is not legal: its negation, should an undumped operator make it, is not legal either."""
+        if tensor.state is ValueState.POS_INF and tensor.min is not None:
+            self._known[tensor.numel, -tensor.min] = False
+
     def initialised(self, record: Record) -> None:
         """Counts an initialiser whose output was not looked at."""
         rule = self.book.find(record.name, OperatorKind.INITIALISER)
@@ -117,6 +125,17 @@ class Legality:
     def _count(self, rule: str, record: Record) -> None:
         count, example = self.suppressed.get(rule, (0, record.name.full))
         self.suppressed[rule] = (count + 1, example)
+
+
+def _sums_of_masks(record: Record, inputs: Sequence[TensorStat]) -> bool:
+    """Two masks of the dtype's most negative value added up: -Inf where both mask, harmless in itself."""
+    if short_api(record.name) not in ("add", "__add__", "__radd__", "__iadd__", "sub", "__sub__", "baddbmm"):
+        return False
+    for tensor in inputs:
+        limit = limits(tensor.dtype)
+        if limit is not None and isinstance(tensor.min, float) and tensor.min <= -0.5 * limit.largest:
+            return True
+    return False
 
 
 def _key(tensor: TensorStat) -> tuple[object, ...]:

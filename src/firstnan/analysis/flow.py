@@ -166,6 +166,10 @@ class Flow:
         if not bad:
             return
         self.bad_inputs[record.name.full] = record.index
+        for tensor in bad:
+            for value in self._writers(record, tensor):
+                self._link(value.writer, record.index)
+                value.readers.append(record.index)
         if not any(v.backward and v.is_open for v in self._values):
             self.late.append(Event(EventKind.ENTRY, record, tuple(bad), tuple(bad)))
         for tensor in bad:
@@ -221,6 +225,7 @@ class Flow:
             backward=(gradient and record.name.kind is not RecordKind.PARAMETERS_GRAD) or communication,
             uninitialised=uninitialised,
         )
+        self.legality.mirrored(tensor)
         self._values.append(value)
         self._by_size.setdefault(tensor.numel, []).append(value)
         for module in self.structure.ancestors(record.name.full):
