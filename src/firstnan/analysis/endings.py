@@ -80,7 +80,8 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
     endings, communications = outcome.endings, outcome.calls
     if flow.sends_bad.get(event.index):
         endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
-    if outcome.swallowed and _own_backward_is_bad(flow, event.record):
+    forward = event.direction is Direction.FORWARD
+    if forward and outcome.swallowed and _own_backward_is_bad(flow, event.record):
         endings = endings | {Ending.GRADIENT}
     twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
     origin, parameter, writer = None, None, None

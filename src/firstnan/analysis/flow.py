@@ -116,6 +116,8 @@ class Flow:
             self._event(record, EventKind.RECEIVE, (), bad_out)
         else:
             legal = tuple(t for t in taken if t.state.is_bad)
+            if any(t.state.is_unknown and t.is_floating for t in taken):
+                self.bad_inputs[record.name.full] = record.index
             self._event(record, EventKind.BIRTH, legal, bad_out)
         for tensor in bad_out:
             self._write(record, tensor)

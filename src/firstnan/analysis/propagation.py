@@ -29,6 +29,7 @@ from enum import Enum
 from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summarize import CommFact, RankSummary, Side
+from firstnan.dump import RecordKind
 
 
 class Arrival(Enum):
@@ -85,14 +86,17 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
         outcome = _resolve(rank, event, matching, first)
         if outcome is not None:
             outcomes[rank] = outcome
-        elif event.kind is EventKind.ENTRY and event.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP):
+        elif _can_be_foreign(event):
             pending.append((rank, event))
         else:
             own[rank] = event
     for rank, event in own.items():
         outcomes[rank] = RankOutcome(rank, event, Arrival.OWN)
+    pending.sort(key=lambda p: (p[1].kind is EventKind.ENTRY, p[0]))  # births first: they explain entries
     for rank, event in pending:
-        sources = _unrecorded(rank, event, first, summaries)
+        sources = _unrecorded(rank, event, first, summaries) or _silent(rank, event, own, summaries)
+        if not sources and event.kind is EventKind.BIRTH:
+            own[rank] = event
         arrival = Arrival.UNRECORDED if sources else Arrival.OWN
         outcomes[rank] = RankOutcome(rank, event, arrival, sources=sources)
     affected = _affected(matching, live_calls, first)
@@ -234,17 +238,38 @@ def _same_size(fact: CommFact, event: Event) -> bool:
     return not sizes or None in sizes or any(t.numel in sizes or t.numel is None for t in event.bad_inputs)
 
 
+def _can_be_foreign(event: Event) -> bool:
+    """Whether the value can have come from another rank without a record: entries that nothing explains, births
+    whose inputs were not all recorded, and modules, which may communicate inside."""
+    if event.kind is EventKind.ENTRY:
+        return event.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP)
+    unknown = any(t.state.is_unknown and t.is_floating for t in event.record.inputs)
+    return unknown or event.record.name.kind is RecordKind.MODULE
+
+
+def _silent(
+    rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]
+) -> tuple[int, ...]:
+    """A rank whose dump holds no communication at all received its entry from the ranks with an event of their own."""
+    if event.kind is not EventKind.ENTRY or summaries[rank].calls:
+        return ()
+    return tuple(sorted(other for other in own if other != rank))
+
+
 def _unrecorded(
     rank: int, event: Event, first: Mapping[int, Event | None], summaries: Mapping[int, RankSummary]
 ) -> tuple[int, ...]:
     """unrecorded_communication: ranks on which the same record is bad too, after their own first event."""
     name = event.record.name.full
+    module = event.record.name.kind is RecordKind.MODULE
     found = []
     for other, other_event in first.items():
-        if other == rank or other_event is None or other_event.record.name.full == name:
+        if other == rank or other_event is None:
             continue
         at = summaries[other].bad_inputs.get(name)
-        if at is not None and at > other_event.index:
+        if at is None or at < other_event.index:
+            continue
+        if at > other_event.index or (module and event.kind is EventKind.BIRTH):
             found.append(other)
     return tuple(sorted(found))
 
