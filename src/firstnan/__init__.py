@@ -5,5 +5,16 @@ from firstnan.options import Options
 from firstnan.pipeline import analyze, trace
 from firstnan.report import Report
 
+__all__ = [
+    "FirstnanError",
+    "InputError",
+    "Options",
+    "OutputError",
+    "Report",
+    "UsageError",
+    "__version__",
+    "analyze",
+    "trace",
+]
+
 __version__ = "0.1.0"
-__all__ = ["FirstnanError", "InputError", "Options", "OutputError", "Report", "UsageError", "__version__", "analyze", "trace"]

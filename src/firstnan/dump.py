@@ -262,6 +262,8 @@ class CallSite:
     """Full stack, innermost first."""
     location: Frame | None = None
     """The first frame outside the framework and its wrappers."""
+    module: str | None = None
+    """Path of the innermost module of the chain (``layers.3.self_attn``); for a module record its own."""
     raw_stack: tuple[str | int | float | None, ...] = ()
     """The stack as written in the file."""
     problems: tuple[Problem, ...] = field(default=())

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from firstnan import engines, rulebook
 from firstnan.analysis import assemble, callsites
-from firstnan.analysis.judge import judge
+from firstnan.analysis.judge import judge, with_skips
 from firstnan.analysis.summarize import RankSummary, summarize
 from firstnan.dump import CallSite, Problem, RankFolder
+from firstnan.errors import UsageError
+from firstnan.excerpt import Excerpt, excerpt
 from firstnan.options import Options, Progress, ProgressEvent
+from firstnan.ranges import format_ranges
 from firstnan.readers import callsite, layout, msprobe
 from firstnan.report import Report
 from firstnan.rulebook import Rulebook
@@ -32,7 +35,7 @@ def analyze(path: str | Path, options: Options | None = None, progress: Progress
     steps = sorted({s.step for s in summaries} | {p.step for p in found.problems if p.step is not None})
     known = {s.rank for s in summaries} | {p.rank for p in found.problems if p.rank is not None}
     answers = [judge(step, {s.rank: s for s in summaries if s.step == step}, known) for step in steps]
-    report = assemble.report(str(path), answers, found.problems, sorted(known))
+    report = assemble.report(str(path), with_skips(answers), found.problems, sorted(known))
     return callsites.add(report, partial(_callsites, found.folders))
 
 
@@ -44,6 +47,37 @@ def trace(path: str | Path, rank: int, options: Options | None = None) -> Report
         UsageError: the rank is not there.
     """
     return analyze(path, replace(options or Options(), ranks=(rank,)))
+
+
+def show(
+    path: str | Path,
+    rank: int,
+    *,
+    step: int | None = None,
+    op: str | None = None,
+    at: int | None = None,
+    around: int = 5,
+) -> Excerpt:
+    """The records of one rank around a place: a record name, an index, or the first bad record.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: the rank, step, record or index is not there.
+    """
+    found = layout.find(Path(path), None if step is None else (step,), (rank,))
+    if not found.folders:
+        seen = format_ranges(found.found_ranks) or "none"
+        raise UsageError(f"no readable dump of rank {rank} at {path}", hint=f"ranks that are there: {seen}")
+    return excerpt(msprobe.read(found.folders[0]), op, at, around)
+
+
+def rules_text(path: Path | None) -> str:
+    """The rules in force as a rules file.
+
+    Raises:
+        UsageError: the rules file cannot be read.
+    """
+    return rulebook.default_text() if path is None else rulebook.render(rulebook.load(path))
 
 
 def read_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:

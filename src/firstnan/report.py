@@ -324,3 +324,20 @@ class Report:
         if self.verdict is Verdict.ANOMALY:
             return 1
         return 0 if self.verdict is Verdict.CLEAN and self.complete else 4
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as strict JSON values (schema ``firstnan.report/1``), words in English."""
+        from firstnan.report_json import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, object]) -> Report:
+        """The report that :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: not a report of this schema.
+        """
+        from firstnan.report_from_json import from_dict
+
+        return from_dict(document)

@@ -62,7 +62,7 @@ def report(path: str, answers: Sequence[StepAnswer], problems: Iterable[Problem]
         contained=_contained(answers),
         benign=_benign(summaries),
         symptoms=_symptoms(bad) if bad else (),
-        story=_story(bad, answers) if bad else (),
+        story=_story(bad, answers),
         caveats=_caveats(found, missing, bad),
     )
 
@@ -186,9 +186,12 @@ def _symptoms(answer: StepAnswer) -> tuple[Symptom, ...]:
     return tuple(sorted(first.values(), key=lambda s: s.exec_order))
 
 
-def _story(answer: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[Note, ...]:
+def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[Note, ...]:
+    skipped = [a.step for a in answers if a.skipped]
+    notes = [Note("story.skipped", {"steps": format_ranges(skipped)})] if skipped else []
+    if answer is None:
+        return tuple(notes)
     kinds = {s.kind for s in _symptoms(answer)}
-    notes = []
     if SymptomKind.LOSS in kinds:
         notes.append(Note("story.loss"))
     elif SymptomKind.GRADIENT in kinds:
@@ -197,7 +200,9 @@ def _story(answer: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[Note, ...
         notes.append(Note("story.grad_norm"))
     elif SymptomKind.PARAMETER in kinds:
         notes.append(Note("story.parameter"))
-    earlier = [a.step for a in answers if a.step < answer.step and any(s.judged for s in a.summaries.values())]
+    earlier = [
+        a.step for a in answers if a.step < answer.step and not a.causes and any(s.judged for s in a.summaries.values())
+    ]
     if earlier:
         notes.append(Note("story.earlier_steps_clean", {"steps": format_ranges(earlier), "step": answer.step}))
     return tuple(notes)

@@ -31,5 +31,5 @@ def add(report: Report, lookup: Lookup) -> Report:
 
 def _with(cause: RootCause, site: CallSite) -> RootCause:
     chain = site.chain or (cause.op_name,)
-    module = cause.module or next((n for n in chain if n.startswith(("Module.", "Cell."))), None)
+    module = site.module or cause.module
     return replace(cause, construct_chain=chain, module=module, stack_info=site.raw_stack, location=site.location)

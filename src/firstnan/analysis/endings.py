@@ -100,7 +100,7 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
         writer=writer,
         pending=pending,
         after_backward=structure.after_backward(event.index),
-        module=structure.module_of(event.record.name.full),
+        module=structure.module_path(event.record.name.full),
     )
 
 

@@ -91,7 +91,7 @@ class Event:
     recompute_of: str | None = None
     """Forward events in the middle of backward: the first forward record of the same module call."""
     module: str | None = None
-    """Name of the innermost module record around the record."""
+    """Path of the innermost module around the record (``layers.3.self_attn``)."""
     run_up: tuple[RunUp, ...] = ()
     """The records that passed the largest finite input on to this one, earliest first."""
 

@@ -84,8 +84,7 @@ class Flow:
             else:
                 self._operator(record)
         if self.late and not any(e.direction is Direction.BACKWARD for e in self.events):
-            self.events.append(self.late[0])
-            self.events.sort(key=lambda e: e.index)
+            self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
 
     # -- one record ------------------------------------------------------------------------------------
 

@@ -1,15 +1,16 @@
-"""One step over all its ranks: matching, spread, root causes."""
+"""One step over all its ranks: matching, spread, root causes; and what the next step says about it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from firstnan.analysis import root_cause
 from firstnan.analysis.matching import Matching, match, world_of
 from firstnan.analysis.propagation import Spread, spread
 from firstnan.analysis.summarize import RankSummary
-from firstnan.report import RootCause
+from firstnan.dump import Direction
+from firstnan.report import RootCause, SymptomKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,12 @@ class StepAnswer:
     causes: tuple[RootCause, ...]
     absent: tuple[int, ...]
     """Ranks of the run without a readable dump of this step."""
+    skipped: bool = False
+    """True: a gradient overflow that the loss scaler skipped: the next step is clean."""
 
     @property
     def is_bad(self) -> bool:
-        return bool(self.causes)
+        return bool(self.causes) and not self.skipped
 
 
 def judge(step: int, summaries: Mapping[int, RankSummary], known_ranks: Collection[int]) -> StepAnswer:
@@ -40,3 +43,31 @@ def judge(step: int, summaries: Mapping[int, RankSummary], known_ranks: Collecti
     causes = root_cause.root_causes(step, summaries, matching, spreading)
     absent = tuple(r for r in world if r not in summaries or not summaries[r].records)
     return StepAnswer(step, summaries, matching, spreading, causes, absent)
+
+
+def with_skips(answers: Sequence[StepAnswer]) -> list[StepAnswer]:
+    """Marks steps whose gradient overflow did no damage (design, rule 14).
+
+    A float16 run whose forward pass is finite, whose gradients are not, and whose next step begins with finite
+    parameters and stays clean: the loss scaler skipped the update. Without a next step nothing is skipped.
+    """
+    marked = list(answers)
+    for position, (answer, after) in enumerate(zip(answers, answers[1:], strict=False)):
+        if answer.causes and _only_scaled_gradients(answer) and _is_healthy(after):
+            marked[position] = replace(answer, skipped=True)
+    return marked
+
+
+def _only_scaled_gradients(answer: StepAnswer) -> bool:
+    symptoms = {s.kind for summary in answer.summaries.values() for s in summary.symptoms}
+    if symptoms & {SymptomKind.LOSS, SymptomKind.PARAMETER}:
+        return False
+    return all(
+        cause.direction is Direction.BACKWARD and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+        for cause in answer.causes
+    )
+
+
+def _is_healthy(answer: StepAnswer) -> bool:
+    judged = [s for s in answer.summaries.values() if s.judged]
+    return bool(judged) and not answer.causes

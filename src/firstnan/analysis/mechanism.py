@@ -385,6 +385,16 @@ def first_jump(run_up: tuple[RunUp, ...]) -> RunUp | None:
     return None
 
 
+def _saturated_result(case: Case) -> Mechanism | None:
+    """The result is finite and stands exactly at the limit: clamped where Inf would be."""
+    tensor = case.bad_output
+    if tensor is None or tensor.state is not ValueState.FINITE:
+        return None
+    limit = limits(tensor.dtype)
+    params = {"slot": tensor.slot, "limit": limit.largest if limit else None, "dtype": tensor.dtype}
+    return _found(MechanismKind.SATURATION, Confidence.LIKELY, "why.saturated_result", **params)
+
+
 def _saturation(case: Case) -> Mechanism | None:
     """An input stands exactly at the limit of its dtype: it was clamped there before."""
     for tensor in case.record.inputs:
@@ -442,6 +452,7 @@ ENTRY_ROWS: tuple[Row, ...] = (
 )
 """Bad inputs that no record made."""
 BIRTH_ROWS: tuple[Row, ...] = (
+    Row(MechanismKind.SATURATION, "a finite result exactly at its dtype's limit", _saturated_result),
     Row(MechanismKind.CAST_OVERFLOW, "input beyond the output's dtype", _cast_overflow),
     Row(MechanismKind.FP16_OVERFLOW, "the device's flag on a float16 product", _flagged),
     Row(MechanismKind.MASKED_SOFTMAX, "softmax or attention over -Inf", _masked_softmax),

@@ -99,7 +99,7 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
             own[rank] = event
         arrival = Arrival.UNRECORDED if sources else Arrival.OWN
         outcomes[rank] = RankOutcome(rank, event, arrival, sources=sources)
-    affected = _affected(matching, live_calls, first)
+    affected = _affected(matching, live_calls, first) | _from_absent(matching, outcomes.values())
     return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls, affected)
 
 
@@ -155,6 +155,19 @@ def _affected(matching: Matching, live_calls: frozenset[int], first: Mapping[int
     return frozenset(found)
 
 
+def _from_absent(matching: Matching, outcomes: Iterable[RankOutcome]) -> frozenset[int]:
+    """Calls through which the value came from a source that has no record of them (absent, or cut after its own
+    event), though their result was not read again."""
+    outcomes = tuple(outcomes)
+    absent = {r for o in outcomes if o.arrival is Arrival.MISSING for r in o.sources}
+    absent |= {o.rank for o in outcomes if o.arrival is Arrival.OWN}
+    return frozenset(
+        position
+        for position, call in enumerate(matching.calls)
+        if absent.intersection(call.absent) and any(f.received is Side.BAD for f in call.members.values())
+    )
+
+
 def _carries_bad(call: MatchedCall, rank: int) -> bool:
     return any(f.sent is Side.BAD for r, f in call.members.items() if r != rank)
 
@@ -168,12 +181,23 @@ def is_live(event: Event, rank: int, matching: Matching, live_calls: frozenset[i
 
 def _first_live(summary: RankSummary, matching: Matching, live_calls: frozenset[int]) -> Event | None:
     for event in summary.events:
-        if is_live(event, summary.rank, matching, live_calls):
-            return event
-        unmatched = [i for i in event.communications if (summary.rank, i) not in matching.of]
-        if unmatched:
-            return event
+        unmatched = any((summary.rank, index) not in matching.of for index in event.communications)
+        if unmatched or is_live(event, summary.rank, matching, live_calls):
+            return _first_use(event, summary)
     return None
+
+
+def _first_use(event: Event, summary: RankSummary) -> Event:
+    """A bad parameter's first consumer, also when that one dropped the bad elements (an embedding's row that the
+    batch does not use, tied to the output layer's weight)."""
+    if event.origin is not Origin.PARAMETER:
+        return event
+    shapes = {t.shape for t in event.bad_inputs}
+    for earlier in summary.events:
+        same = earlier.origin is Origin.PARAMETER and any(t.shape in shapes for t in earlier.bad_inputs)
+        if same and earlier.direction is event.direction:
+            return earlier
+    return event
 
 
 # -- where it came from --------------------------------------------------------------------------------
@@ -247,9 +271,7 @@ def _can_be_foreign(event: Event) -> bool:
     return unknown or event.record.name.kind is RecordKind.MODULE
 
 
-def _silent(
-    rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]
-) -> tuple[int, ...]:
+def _silent(rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
     """A rank whose dump holds no communication at all received its entry from the ranks with an event of their own."""
     if event.kind is not EventKind.ENTRY or summaries[rank].calls:
         return ()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from firstnan.analysis import mechanism
+from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
@@ -29,11 +30,67 @@ def root_causes(
     step: int, summaries: Mapping[int, RankSummary], matching: Matching, spread: Spread
 ) -> tuple[RootCause, ...]:
     """Every independent cause of one step; their order does not depend on the order of ranks in folders."""
-    causes = [_own(step, outcome, summaries) for outcome in spread.of(Arrival.OWN)]
+    own, corrupted = _corrupted(step, spread.of(Arrival.OWN), matching)
+    causes = [_own(step, outcome, summaries) for outcome in own]
+    causes += corrupted
     causes += _communication(step, spread.of(Arrival.COMMUNICATION))
     if not causes:
         causes += _missing(step, spread.of(Arrival.MISSING))
+    if not causes:
+        causes += [
+            _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries)
+            for rank, summary in summaries.items()
+            if summary.saturated is not None
+        ]
     return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+
+
+def _corrupted(
+    step: int, outcomes: tuple[RankOutcome, ...], matching: Matching
+) -> tuple[list[RankOutcome], list[RootCause]]:
+    """Takes out the births whose run-up begins at a communication result that is finite and impossible."""
+    kept: list[RankOutcome] = []
+    found: dict[int, tuple[MatchedCall, list[RankOutcome]]] = {}
+    for outcome in outcomes:
+        call = _impossible_call(outcome, matching)
+        if call is None:
+            kept.append(outcome)
+        else:
+            found.setdefault(id(call), (call, []))[1].append(outcome)
+    return kept, [_corrupt_cause(step, call, reached) for call, reached in found.values()]
+
+
+def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:
+    for passed in outcome.event.run_up:
+        for call in matching.at(outcome.rank, passed.exec_order):
+            if outcome.rank in impossible_ranks(call):
+                return call
+    return None
+
+
+def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> RootCause:
+    ranks = impossible_ranks(call)
+    rank = ranks[0]
+    fact = call.members[rank]
+    bound = result_bound(call)
+    note = Note("why.impossible_result", {"value": largest(fact.call.received), "bound": bound})
+    if bound is None:
+        note = Note("why.members_differ", {"ranks": format_ranges(ranks)})
+    effect = reached[0]
+    return RootCause(
+        step=step,
+        rank=rank,
+        op_name=fact.call.name,
+        exec_order=fact.call.index,
+        direction=Direction.FORWARD,
+        where=Where.COMMUNICATION,
+        mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN, note),
+        inputs=fact.call.sent,
+        outputs=fact.call.received,
+        ranks_also=tuple(r for r in ranks if r != rank),
+        evidence=(Note("evidence.first_effect", {"rank": effect.rank, "op_name": effect.event.record.name.full}),),
+        run_up=effect.event.run_up,
+    )
 
 
 def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:

@@ -44,6 +44,12 @@ class Structure:
         """The innermost module record around a record."""
         return next((p for p in self.ancestors(name) if p.split(".", 1)[0] in ("Module", "Cell")), None)
 
+    def module_path(self, name: str) -> str | None:
+        """Path of the innermost module around a record, or of the module record itself, where it is dumped."""
+        inside = (name, *self.ancestors(name))
+        records = (self.by_name[n].name for n in inside if n in self.by_name)
+        return next((r.path for r in records if r.kind is not RecordKind.API and r.path), None)
+
     def after_backward(self, index: int) -> bool:
         return self.last_backward is not None and index > self.last_backward
 

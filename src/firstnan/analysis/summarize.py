@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from firstnan.analysis import endings, structure
+from firstnan.analysis.arithmetic import PRODUCTS, result_bound
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.flow import Flow
 from firstnan.analysis.run_up import run_up
 from firstnan.collectives import CommCall, Freshness, calls, is_communication
 from firstnan.dump import Direction, Problem, RankDump, Record, RecordKind, TensorStat
-from firstnan.numerics import ValueState
+from firstnan.numerics import ValueState, limits
 from firstnan.report import SymptomKind
 from firstnan.rulebook import Rulebook, short_api
 
@@ -76,6 +77,8 @@ class RankSummary:
     last_record: str = ""
     calls: tuple[CommFact, ...] = ()
     events: tuple[Event, ...] = ()
+    saturated: Event | None = None
+    """The first product whose finite result stands exactly at its dtype's limit, when nothing is non-finite."""
     bad_inputs: Mapping[str, int] = field(default_factory=dict)
     """Records that take in a bad value -> index."""
     benign: Mapping[str, tuple[int, str]] = field(default_factory=dict)
@@ -114,11 +117,27 @@ def summarize(
         last_record=records[-1].name.full if records else "",
         calls=tuple(_facts(flow, found)),
         events=events,
+        saturated=None if any(e.is_live for e in events) else _first_saturated(records),
         bad_inputs=dict(flow.bad_inputs),
         benign=dict(flow.legality.suppressed),
         symptoms=tuple(_symptoms(flow)),
         last_backward=nesting.last_backward,
     )
+
+
+def _first_saturated(records: Sequence[Record]) -> Event | None:
+    """Hardware that clamps instead of overflowing leaves the largest finite value where Inf would stand."""
+    for record in records:
+        if record.name.direction is not Direction.FORWARD or short_api(record.name) not in PRODUCTS:
+            continue
+        for tensor in record.outputs:
+            limit = limits(tensor.dtype)
+            if limit is None or limit.name != "float16" or limit.largest not in (tensor.max, -(tensor.min or 0)):
+                continue
+            bound = result_bound(record)
+            if bound is not None and bound > limit.largest:
+                return Event(EventKind.BIRTH, record, (), (tensor,), run_up=run_up(records, record))
+    return None
 
 
 def _with_run_up(records: Sequence[Record], events: tuple[Event, ...]) -> tuple[Event, ...]:

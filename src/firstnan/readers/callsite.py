@@ -60,8 +60,14 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
             own = (_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, stopped),)
         raw = next((stacks[n] for n in (name, *forwards[name]) if n in stacks), ())
         frames = frames_of(raw)
-        sites[name] = CallSite(name, chain, frames, location_of(frames), raw, own)
+        sites[name] = CallSite(name, chain, frames, location_of(frames), _module(chain), raw, own)
     return sites, (*problems, *more)
+
+
+def _module(chain: Collection[str]) -> str | None:
+    """The path of the first module among these records."""
+    modules = (name for name in map(parse_name, chain) if name.kind is not RecordKind.API)
+    return next((module.path for module in modules if module.path), None)
 
 
 def _forward_of(full: str) -> tuple[str, ...]:

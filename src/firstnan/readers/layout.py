@@ -315,7 +315,7 @@ class _Search:
             self.root,
             folders,
             tuple(sorted({folder.step for folder in folders})),
-            tuple(self.problems),
+            tuple(sorted(self.problems, key=_place)),
             tuple(sorted(self.found_steps)),
             tuple(sorted(self.found_ranks)),
         )
@@ -329,6 +329,13 @@ class _Search:
             return InputError(f"no dump.json in {self.root}: {found}{more}", hint=hint)
         found = f"only {_some(self.others)}" if self.others else "an empty folder"
         return InputError(f"no dump in {self.root}: {found}", hint=hint)
+
+
+def _place(problem: Problem) -> tuple[int, int, tuple[tuple[int, int, str], ...]]:
+    """Sort key: by step, by rank; what belongs to none comes first."""
+    step = -1 if problem.step is None else problem.step
+    rank = -1 if problem.rank is None else problem.rank
+    return step, rank, natural(problem.file or "")
 
 
 def _join(label: str, name: str) -> str:

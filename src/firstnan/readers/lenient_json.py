@@ -198,14 +198,14 @@ def _careful(data: bytes, notes: list[Oddity]) -> Parsed:
             notes.append(Oddity(f"{rest} characters behind the end of the JSON text were ignored", True))
         return _finish(value, None, hook, notes)
     if repaired is None:
-        return Parsed(fault=f"no JSON text ({why} at byte 0)", notes=tuple(notes))
+        return Parsed(fault=f"no JSON text ({why} at byte 0)")
     sound, offset, depth = repaired
     hook.count = 0
     hook.keys.clear()
     try:
         value = decoder.decode(sound)
     except (json.JSONDecodeError, RecursionError) as error:
-        return Parsed(fault=f"no usable JSON text ({why}; {error})", notes=tuple(notes))
+        return Parsed(fault=f"no usable JSON text ({why}; {error})")
     if why == "ends early":
         offset = len(data)
     elif not text.isascii():

@@ -58,6 +58,8 @@ class _Building:
         self.parsed = parsed
         self.size = size
         self.reader = Reader()
+        self.whole = False
+        """``data`` was closed before the text ended."""
         self.records: list[Record] = []
         self.problems: list[Problem] = []
         self.blank: list[str] = []
@@ -87,14 +89,15 @@ class _Building:
             return self._result({})
         data = top.get("data")
         if isinstance(data, dict):
-            self._records(data, cut is not None and next(reversed(top)) == "data")
+            self.whole = cut is None or cut.depth < 2 or next(reversed(top)) != "data"
+            self._records(data)
         elif cut is None:
             what = "no 'data'" if "data" not in top else f"'data' is a {type(data).__name__}, not an object"
             self.problem(ProblemKind.UNREADABLE, what, judged=False)
             return self._result(top)
         if cut is not None:
-            place = f"{cut.why} at byte {cut.offset} of {self.size}"
-            self.problem(ProblemKind.TRUNCATED, f"{place}, {len(self.records)} records before it", judged=False)
+            detail = f"{cut.why} at byte {cut.offset} of {self.size}, {len(self.records)} records before it"
+            self.problem(ProblemKind.TRUNCATED, detail, judged=self.whole and bool(self.records))
         elif not self.records and not self.skipped:
             self._no_records(top)
         self._conclude()
@@ -118,12 +121,12 @@ class _Building:
             text("task"),
             text("level"),
             text("framework"),
-            self.parsed.cut is not None,
+            self.parsed.cut is not None and not self.whole,
             self.size,
         )
 
-    def _records(self, data: dict[str, object], cut_in_data: bool) -> None:
-        last = len(data) - 1 if cut_in_data else -1
+    def _records(self, data: dict[str, object]) -> None:
+        last = -1 if self.whole else len(data) - 1
         for index, (name, raw) in enumerate(data.items()):
             if isinstance(raw, dict):
                 self._record(name, raw, index, distrusted=index == last)

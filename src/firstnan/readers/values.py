@@ -27,6 +27,7 @@ _INTEGER_DTYPES = ("int", "uint", "bool", "qint", "quint")
 _TEXT_DTYPES = ("<u", ">u", "|s", "str", "object", "datetime", "timedelta")  # numpy arrays without numbers
 _REDUCE_WORDS = frozenset({"sum", "max", "min", "prod", "product", "avg", "mean", "band", "bor", "bxor"})
 _PLACEHOLDERS = ("tensor_stat_index", "is_nan_index", "md5_index")
+_USUAL_LENGTH = 64  # arguments whose slots are made beforehand
 _LARGEST = int(sys.float_info.max)
 _LONGEST_LIST = 200  # characters of a list that is a scalar's value (a size, a slice)
 
@@ -61,7 +62,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.dtypes: dict[object, tuple[str, bool]] = {}
-        self.numbered: dict[str, list[str]] = {}
+        self.numbered: dict[str, tuple[str, ...]] = {}
         """Prefix to its slots ``prefix.0``, ``prefix.1`` ..."""
         self.texts: dict[str, str] = {}
         """One object for each text that many records share (slots, dtypes)."""
@@ -105,11 +106,12 @@ class Reader:
         items: list[object] = value if type(value) is list else [value]
         if type(value) is not list and type(value) is not dict:
             self.odd += 1
-        slots = self.numbered.setdefault(prefix, [])
-        while len(slots) < len(items):
-            slots.append(f"{prefix}.{len(slots)}")
-        for slot, item in zip(slots, items, strict=False):
+        slots = self.numbered.get(prefix)
+        if slots is None:
+            slots = self.numbered[prefix] = tuple(f"{prefix}.{index}" for index in range(_USUAL_LENGTH))
+        for index, item in enumerate(items):
             if item is not None:
+                slot = slots[index] if index < _USUAL_LENGTH else self._shared(f"{prefix}.{index}")
                 self._walk(item, slot, tensors, 0)
         return tensors, len(items)
 

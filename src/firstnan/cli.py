@@ -1,0 +1,208 @@
+"""``firstnan``: arguments in, report to stdout or a file, words for people to stderr, an exit code back."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from firstnan import arguments as command_line
+from firstnan import demo, pipeline
+from firstnan.errors import FirstnanError, OutputError, UsageError
+from firstnan.messages import Language, Words, default_language, text
+from firstnan.options import Options
+from firstnan.output import check_target, write_whole
+from firstnan.printable import printable
+from firstnan.progress import ReadingProgress
+from firstnan.report import Report
+from firstnan.report_json import dumps
+from firstnan.report_schema import json_schema
+from firstnan.reporters import Format, Settings, View, load, render
+from firstnan.reporters.console import render_outline
+from firstnan.reporters.excerpt_view import outline_excerpt
+
+EXIT_INTERRUPTED = 130
+"""Ctrl-C, as a shell counts it."""
+
+_DEFAULT_WIDTH = 80
+_WIDTHS = range(40, 121)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives its exit code (see :data:`firstnan.arguments.EXIT_CODES`)."""
+    try:
+        chosen = command_line.parser().parse_args(argv)
+        return _COMMANDS[chosen.command](chosen)
+    except SystemExit as stop:  # argparse: --help, --version, usage errors
+        return stop.code if isinstance(stop.code, int) else 0
+    except FirstnanError as error:
+        _say(f"firstnan: {printable(str(error))}")
+        if error.hint:
+            _say(f"  {printable(error.hint)}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("firstnan: interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _analyze(chosen: argparse.Namespace) -> int:
+    return _report(chosen, View.FULL)
+
+
+def _ranks(chosen: argparse.Namespace) -> int:
+    return _report(chosen, View.RANKS)
+
+
+def _trace(chosen: argparse.Namespace) -> int:
+    return _report(chosen, View.TRACE)
+
+
+def _report(chosen: argparse.Namespace, view: View) -> int:
+    form, target, language = command_line.form(chosen), chosen.output, _language(chosen)
+    to_file = target is not None and str(target) != "-"
+    if to_file:
+        check_target(target, chosen.path)
+    load(form)  # a form that is not there is told before the work, not after
+    options = command_line.options(chosen)
+    settings = Settings(
+        language=language,
+        view=view,
+        rank=getattr(chosen, "rank", None),
+        verbose=chosen.verbose,
+        redact=chosen.redact,
+        width=_DEFAULT_WIDTH if to_file else _width(),
+        colour=not to_file and _colour(),
+    )
+    report = _read(chosen.path, settings, options)
+    content = render(report, form, settings)
+    if to_file:
+        write_whole(target, content.encode("utf-8"))
+        return report.exit_code
+    _put(content, is_text=form is Format.TEXT)
+    return report.exit_code
+
+
+def _read(path: Path, settings: Settings, options: Options) -> Report:
+    if settings.view is View.TRACE and settings.rank is not None:
+        return pipeline.trace(path, settings.rank, options)
+    with ReadingProgress(settings.language) as progress:
+        return pipeline.analyze(path, options, progress)
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    found = pipeline.show(chosen.path, chosen.rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
+    settings = Settings(language=_language(chosen), verbose=chosen.verbose, width=_width(), colour=_colour())
+    _put(render_outline(outline_excerpt(found, settings), settings), is_text=True)
+    return 0
+
+
+def _rules(chosen: argparse.Namespace) -> int:
+    _put(pipeline.rules_text(chosen.rules), is_text=True)
+    return 0
+
+
+def _schema(_: argparse.Namespace) -> int:
+    _put(dumps(json_schema()), is_text=False)
+    return 0
+
+
+def _demo(chosen: argparse.Namespace) -> int:
+    """The example ends with 0 although it holds an anomaly: it is what the example is for."""
+    if chosen.to is None:
+        with tempfile.TemporaryDirectory(prefix="firstnan-demo-") as folder:
+            return _demo_in(Path(folder), chosen)
+    if chosen.to.exists() and (not chosen.to.is_dir() or any(chosen.to.iterdir())):
+        raise UsageError(f"'{chosen.to}' is there already and not an empty folder")
+    return _demo_in(chosen.to, chosen)
+
+
+def _demo_in(folder: Path, chosen: argparse.Namespace) -> int:
+    language = _language(chosen)
+    try:
+        path = demo.unpack(folder)
+    except OSError as error:
+        raise OutputError(f"the example could not be written to '{folder}': {error.strerror or error}") from error
+    settings = Settings(language=language, verbose=chosen.verbose, width=_width(), colour=_colour())
+    form = Format(chosen.format)
+    report = _read(path, settings, Options())
+    _say(text("demo.what", language))
+    _say(text("demo.ran", language, command=Words(f"firstnan analyze {printable(str(path))}")))
+    if chosen.to is None:
+        _say(text("demo.keep", language))
+    _say("")
+    _put(render(report, form, settings), is_text=form is Format.TEXT)
+    return 0
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "analyze": _analyze,
+    "ranks": _ranks,
+    "trace": _trace,
+    "show": _show,
+    "rules": _rules,
+    "schema": _schema,
+    "demo": _demo,
+}
+
+
+def _language(chosen: argparse.Namespace) -> Language:
+    return default_language() if chosen.lang is None else Language(chosen.lang)
+
+
+def _width() -> int:
+    """The terminal's columns within reason; 80 when the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return _DEFAULT_WIDTH
+    columns = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
+    return min(max(columns, _WIDTHS.start), _WIDTHS.stop - 1)
+
+
+def _colour() -> bool:
+    """Colour on a terminal that has it, unless the user does not want any (``NO_COLOR``)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _say(line: str) -> None:
+    """A line for people, on stderr; nobody may be listening."""
+    try:
+        print(line, file=sys.stderr)  # noqa: T201  (the one module that prints)
+    except (OSError, UnicodeEncodeError):
+        return
+
+
+def _put(content: str, *, is_text: bool) -> None:
+    """The answer, on stdout. A reader that went away (``| head``) is no error.
+
+    Raises:
+        OutputError: stdout cannot take it (disk full).
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    raw = content.encode(encoding, "replace") if is_text else content.encode("utf-8")
+    try:
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(raw)
+            sys.stdout.buffer.flush()
+        else:
+            sys.stdout.write(content)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    except OSError as error:
+        _drop_stdout()
+        raise OutputError(f"the report could not be written to stdout: {error.strerror or error}") from error
+
+
+def _drop_stdout() -> None:
+    """What is still buffered must not fail again when the interpreter ends."""
+    with contextlib.suppress(io.UnsupportedOperation):  # a stdout that is no file has nothing to fail
+        number = sys.stdout.fileno()
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, number)
+        os.close(sink)

@@ -1,0 +1,139 @@
+"""English: what proves an answer, why others lost, what could change it (``evidence.*``, ``reason.*``, ``advice.*``,
+``story.*``, ``caveat.*``).
+
+Placeholders are plain ``{name}``: numbers are written for people by :func:`firstnan.messages.text`
+(``65504``, ``6.55e+04``, ``NaN``), strings are made harmless and shortened there. Lists of ranks come as one string
+(:func:`firstnan.ranges.format_ranges`).
+"""
+
+from __future__ import annotations
+
+EVIDENCE: dict[str, str] = {
+    "evidence.inputs_finite": "every recorded input is finite: the largest absolute value is {largest}",
+    "evidence.output_bad": "{slot} is not finite: Max {max}, Min {min} ({dtype})",
+    "evidence.output_clean": "still finite: {slots}",
+    "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
+    "evidence.legal_input": (
+        "{slot} holds -Inf, which is legal there (a mask); the operator turned it into something worse"
+    ),
+    "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
+    "evidence.forward_twin": "the forward record of this call is {op_name}",
+    "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
+    "evidence.missing_rank": (
+        "{op_name} brought the value to rank {receivers}; every input that was recorded for it is clean, and "
+        "rank {rank} has no record of it"
+    ),
+    "evidence.other_missing": "rank {ranks} has no record of that call either and could be the source as well",
+    "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
+    "evidence.peers_finite": "the same operator with inputs of the same size is finite on rank {ranks}",
+    "evidence.parameter_was_fine": (
+        "in step {step} the parameters of this module were finite: the update after it made them bad"
+    ),
+    "evidence.parameter_from_start": (
+        "the parameter is bad in the first step of the dump: look at the checkpoint or the initialisation"
+    ),
+    "evidence.gradients_before": "step {step} already had non-finite gradients ({op_name} on rank {rank})",
+    "evidence.hidden_operators": "construct.json lists operators inside {module} that the dump left out: {ops}",
+    "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
+    "why.unknown": "the recorded numbers do not tell why",
+    "why.bad_parameter": "the parameter {name} was not finite when the step used it first",
+    "why.bad_input": "the input of the outermost module was not finite: the batch is bad",
+    "why.uninitialised": "memory from {memory} was read before anything was written to it",
+    "why.cast_between": (
+        "{before} gave {value}, finite in its dtype; the largest finite {dtype} is {limit}: a cast that the "
+        "dump does not hold made it infinite"
+    ),
+    "why.fp16_between": (
+        "an infinity in float16 (largest finite value {limit}) that no record made: an undumped float16 "
+        "operator or cast overflowed"
+    ),
+    "why.masked_softmax": "a row of {slot} is -Inf throughout: softmax divides 0 by 0",
+    "why.masked_attention": (
+        "attention with a mask: a row that is masked throughout would give NaN; the mask's rows are not recorded"
+    ),
+    "why.inf_minus_inf": "{slot} holds an infinity, and the result is NaN: Inf minus Inf",
+    "why.zero_times_inf": "{slot} holds an infinity, and the result is NaN: 0 times Inf",
+    "why.cast_overflow": "the input reaches {value}; the largest finite {dtype} is {limit}",
+    "why.exp_overflow": "the exponent reaches {value}; from {edge} on the result is beyond {dtype}",
+    "why.log_zero": "the argument of the logarithm goes down to {value}",
+    "why.div_by_zero": "the divisor {slot} holds a zero (Min {min}, Max {max})",
+    "why.tiny_divisor": (
+        "the divisor goes down to {value}: the quotient is beyond {limit}, the largest finite {dtype}"
+    ),
+    "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
+    "why.no_variance": "{slot} has rows without spread: the normalisation divides by zero",
+    "why.empty_mean": "a mean over no elements: 0 divided by 0",
+    "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",
+    "why.sqrt_backward": "the derivative of {operator} is infinite at the edge of its domain ({value})",
+    "why.outside_domain": "{slot} goes to {value}, outside the domain of {operator}",
+    "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
+    "why.large_value": "the input already holds {value}, absurd but finite; where it entered is not in the dump",
+    "why.large_value_from": (
+        "the input already holds {value}, absurd but finite; it entered in {operator} ({before} in, {after} out)"
+    ),
+    "why.saturation": "{slot} stands exactly at {limit}, the largest finite {dtype}: it was clamped there before",
+    "why.saturated_result": (
+        "{slot} stands exactly at {limit}, the largest finite {dtype}: the hardware clamped a result that is larger"
+    ),
+    "why.overflow": "inputs up to {value} allow results up to {bound}; the largest finite {dtype} is {limit}",
+    "why.overflow_narrow": (
+        "the result does not fit into {dtype} (largest finite value {limit}); the largest input is {value}"
+    ),
+    "why.flagged": (
+        "the device flagged an overflow in a float16 product (largest finite value {limit}); the dump holds "
+        "no statistics"
+    ),
+    "why.reduction_overflow": (
+        "the inputs of {members} members are finite, their sum can reach {bound}; the largest finite {dtype} is {limit}"
+    ),
+    "why.comm_corruption": (
+        "every input is finite and their sum is at most {bound}, yet the result on rank {ranks} is not finite"
+    ),
+    "why.comm_corruption_blind": "the inputs are clean as far as they are recorded, the result is not",
+    "why.impossible_result": "the result holds {value}; the members' inputs allow {bound} at most",
+    "why.members_differ": "the members' results of one call differ; rank {ranks} holds another one than the rest",
+    "why.missing_rank": "the value came from rank {rank}, whose dump is absent or ends before it",
+    "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
+    "why.received": "the value came in through communication; look at the ranks that sent it",
+    "why.device_fault": (
+        "inputs up to {value} cannot give a non-finite result in {dtype}, and the same operator with inputs "
+        "of the same size is finite on rank {ranks}"
+    ),
+    "reason.contained": "its value was taken in by {closer} and did not come out",
+    "reason.unread": "no later record read its value",
+    "reason.later": "comes after the named record and takes in its value",
+    "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
+    "reason.excluded": "ruled out by the user",
+    "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
+    "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
+    "story.grad_norm": (
+        "Loss and gradients are finite and the gradient norm is not: it overflowed by itself, clipping acts "
+        "on a wrong number."
+    ),
+    "story.parameter": "Parameters are non-finite.",
+    "story.update": "Loss and gradients are finite: the value came into being in the update after backward.",
+    "story.earlier_steps_clean": "Step {steps} is clean; the first bad step is {step}.",
+    "story.skipped": (
+        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step is "
+        "finite). Not counted as damage."
+    ),
+    "caveat.missing_ranks": "no dump of rank {ranks}: a cause there would come before this one",
+    "caveat.unreadable_ranks": (
+        "the dump of rank {ranks} is empty or not readable: a cause there would come before this one"
+    ),
+    "caveat.cut_ranks": "the dump of rank {ranks} is cut: what happened after the cut was not seen",
+    "caveat.no_statistics": (
+        "rank {ranks} has records without statistics: those were not judged; dump with task statistics, "
+        "summary_mode statistics"
+    ),
+    "caveat.groups_unknown": (
+        "process groups are not recorded: calls were matched by name, as if every rank ran the same code"
+    ),
+    "caveat.unmatched_calls": (
+        "{count} communication calls could not be matched across ranks: what they carried was not followed"
+    ),
+    "caveat.skip_unknown": (
+        "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
+    ),
+    "caveat.ranks_left_out": "only rank {ranks} was looked at: what the others hold was not",
+}

@@ -1,0 +1,57 @@
+"""English: what was wrong with the input (``problem.<kind>``) and what it does to the answer (``.effect``)."""
+
+from __future__ import annotations
+
+PROBLEMS: dict[str, str] = {
+    "problem.missing_file": "file is missing",
+    "problem.missing_file.effect": (
+        "Without dump.json the rank cannot be judged; without construct.json or stack.json the call chain or the code "
+        "location is absent from the answer."
+    ),
+    "problem.unreadable": "cannot be read",
+    "problem.unreadable.effect": "Nothing of it was used; a cause in it would not be seen.",
+    "problem.truncated": "file is cut off",
+    "problem.truncated.effect": "What stands before the cut was used; whatever came after it is not known.",
+    "problem.no_records": "dump.json holds no record",
+    "problem.no_records.effect": (
+        "The run ended before the first flush of this rank, so it cannot be judged. MSProbe writes every 1000 records "
+        "and at stop() and step(): dump fewer steps or call stop() earlier."
+    ),
+    "problem.no_statistics": "no Max/Min in the dump",
+    "problem.no_statistics.effect": (
+        "Nothing can be judged. Dump again with task 'statistics' and summary_mode 'statistics' (not md5, xor or "
+        "structure)."
+    ),
+    "problem.partly_no_statistics": "some records have no Max/Min",
+    "problem.partly_no_statistics.effect": "These records are unknown, not clean; the others were judged.",
+    "problem.unfinished_records": "records without output",
+    "problem.unfinished_records.effect": "The call raised or the run died inside it: its result is not known.",
+    "problem.bad_content": "content of an unknown form",
+    "problem.bad_content.effect": "This part was skipped; a value in it would not be seen.",
+    "problem.empty_rank": "rank folder without a dump",
+    "problem.empty_rank.effect": "The rank cannot be judged; a cause on it would not be seen.",
+    "problem.empty_step": "step folder without ranks",
+    "problem.empty_step.effect": "The step cannot be judged.",
+    "problem.missing_rank": "no folder for a rank that others name as a member",
+    "problem.missing_rank.effect": "A cause on this rank would show only on the ranks that received its value.",
+    "problem.ignored_folder": "folder was left out",
+    "problem.ignored_folder.effect": "It does not belong to the ranks of this run and does not change the answer.",
+    "problem.duplicate_rank": "two folders claim the same rank",
+    "problem.duplicate_rank.effect": (
+        "The first in name order was used; if it belongs to another run, so does what is said of this rank."
+    ),
+    "problem.other_dump": "dump of another kind",
+    "problem.other_dump.effect": "Debug and kernel dumps are not analysed; only dump.json is.",
+    "problem.narrowed_float64": "float64 statistics went through float32",
+    "problem.narrowed_float64.effect": "An Infinity in them may be an artefact; it was taken as unknown.",
+    "problem.tool_error": "the dumping tool reported errors",
+    "problem.tool_error.effect": "Records may be absent where the tool failed.",
+    "problem.short_rank": "records end while other ranks go on",
+    "problem.short_rank.effect": "A cause on this rank after its last record would not be seen.",
+    "problem.unmatched_calls": "communication calls that do not match across ranks",
+    "problem.unmatched_calls.effect": "From there on, spread through this group is not certain.",
+    "problem.group_unknown": "process groups are not recorded",
+    "problem.group_unknown.effect": "Calls were put together by name and number: with sub-groups this may be wrong.",
+    "problem.limit": "a limit of this tool was reached",
+    "problem.limit.effect": "What lies beyond was not looked at.",
+}

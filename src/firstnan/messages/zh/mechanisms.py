@@ -1,0 +1,161 @@
+"""Chinese: every mechanism, its name, why it makes a non-finite value, what to check or change next."""
+
+from __future__ import annotations
+
+MECHANISMS: dict[str, str] = {
+    "mechanism.fp16_overflow.name": "float16 溢出",
+    "mechanism.fp16_overflow.why": (
+        "精确结果超过了 float16 的最大有限值 65504。在较长维度上求和的运算（matmul、sum、平方、"
+        "范数）即使输入大小正常也可能达到这个上限。"
+    ),
+    "mechanism.fp16_overflow.advice": (
+        "让该算子用 float32 或 bfloat16 计算（移出 autocast），或在其之前缩小输入。检查输入在最近几个 step 是否持续变大"
+        "（学习率、缺少归一化）。如果发生在反向：降低 loss scale，看溢出是否消失。"
+    ),
+    "mechanism.bf16_overflow.name": "bfloat16 溢出",
+    "mechanism.bf16_overflow.why": (
+        "精确结果超过了 bfloat16 的最大有限值 3.39e38。它的范围与 float32 相同，这么大的值几乎不会是正常结果："
+        "应查找是什么让输入变得这么大。"
+    ),
+    "mechanism.bf16_overflow.advice": (
+        "沿输入向上游找到数值第一次跳变的位置（见数值爬升）；换 dtype 只会掩盖问题。检查学习率、"
+        "权重初始化以及该层的归一化。"
+    ),
+    "mechanism.fp32_overflow.name": "float32 溢出",
+    "mechanism.fp32_overflow.why": (
+        "精确结果超过了 float32 的最大有限值 3.40e38。这么大的输入几乎必然在此之前就已出错。"
+    ),
+    "mechanism.fp32_overflow.advice": (
+        "沿输入向上游找到数值第一次跳变的位置（见数值爬升）。检查之前几个 step 的学习率、梯度裁剪以及该层的权重。"
+    ),
+    "mechanism.exp_overflow.name": "exp 溢出",
+    "mechanism.exp_overflow.why": (
+        "指数类运算（exp、pow、sinh、cosh、手写的 softplus 等）的自变量超过了该 dtype 的上限："
+        "float16 约为 11.09，bfloat16 和 float32 约为 88.7，float64 约为 709.8。"
+    ),
+    "mechanism.exp_overflow.advice": (
+        "在 exp 之前减去最大值，或改用融合形式（softmax、log_softmax、logsumexp、softplus、expm1），"
+        "或对自变量做 clamp。"
+        "并查清自变量为何变大：logits 没有上界、漏乘缩放系数、缺少归一化。"
+    ),
+    "mechanism.cast_overflow.name": "类型转换溢出",
+    "mechanism.cast_overflow.why": "一个有限值被转换到最大有限值更小的 dtype，变成了 Inf。",
+    "mechanism.cast_overflow.advice": (
+        "把较宽的 dtype 保持到下一次归一化，或在转换前 clamp 或缩放。-1e9、finfo(float32).min 这类 mask "
+        "常数应与使用处的 dtype 一致："
+        "用 finfo(x.dtype).min。"
+    ),
+    "mechanism.fp8_scale.name": "量化 scale 异常",
+    "mechanism.fp8_scale.why": (
+        "低精度（fp8、int8）量化的 scale 变成了零、极小值或无穷；乘以或除以它都会超出 dtype 的范围。"
+    ),
+    "mechanism.fp8_scale.advice": (
+        "在取倒数之前给绝对最大值（amax）设下限，检查 scale 的历史（delayed scaling、amax 历史长度），"
+        "并查找是否有全零的张量块。"
+    ),
+    "mechanism.div_by_zero.name": "除零",
+    "mechanism.div_by_zero.why": (
+        "除数中含有零，或运算内部出现除零：rsqrt(0)、方差或范数为零的归一化、对零个元素求均值。x/0 得 Inf，0/0 得 NaN。"
+    ),
+    "mechanism.div_by_zero.advice": (
+        "在运算内部加 eps（rsqrt(x + eps)、normalize(eps=...)），对除数 clamp，或处理空选择（没有有效 token、"
+        "没有 expert 被选中）。"
+        "确认 eps 在该 dtype 下不为零：1e-8 在 float16 中就是 0。"
+    ),
+    "mechanism.log_zero.name": "对零或负数取 log",
+    "mechanism.log_zero.why": "0 的对数是 -Inf，负数的对数是 NaN。",
+    "mechanism.log_zero.advice": (
+        "对自变量设下限或加 eps，或用 log_softmax、logsigmoid、*_with_logits 类 loss 代替对概率取 log。"
+        "检查概率是否在低精度 dtype 中下溢为 0。"
+    ),
+    "mechanism.sqrt_backward.name": "定义域边缘处的导数",
+    "mechanism.sqrt_backward.why": (
+        "前向值是有限的，导数却不是：sqrt、norm、pow 在 0 处，acos、asin 在 1 处的斜率为无穷，而 Inf 乘以零梯度得 NaN。"
+    ),
+    "mechanism.sqrt_backward.advice": (
+        "让自变量远离边缘：sqrt(x + eps)，在 acos、asin 之前 clamp，norm 加 eps。在运算之后用 where() 无效："
+        "应在运算之前选一个安全的自变量（屏蔽输入，而不是输出）。"
+    ),
+    "mechanism.masked_softmax.name": "整行被 mask 的 softmax",
+    "mechanism.masked_softmax.why": "某一行的所有元素都是 -Inf（最大值也是 -Inf），softmax 计算的是 0/0。",
+    "mechanism.masked_softmax.advice": (
+        "找出没有任何可见 key 的 query 行（padding、滑动窗口、packed 序列、mask 形状错误）并剔除它们，"
+        "或用 finfo(dtype).min 代替 -Inf 做 mask，或在 softmax 之后把这些行置零，同时屏蔽其梯度。"
+    ),
+    "mechanism.inf_minus_inf.name": "Inf - Inf",
+    "mechanism.inf_minus_inf.why": "两个作用相反的无穷相减（或相加）得 NaN。",
+    "mechanism.inf_minus_inf.advice": (
+        "查找进入这里的无穷：常见的是 mask 的 -Inf 减去自身的最大值，或两个 mask 相加。使用有限的 mask 值，"
+        "或处理最大值为 -Inf 的行。"
+    ),
+    "mechanism.zero_times_inf.name": "0 * Inf",
+    "mechanism.zero_times_inf.why": "零乘以无穷得 NaN。",
+    "mechanism.zero_times_inf.advice": (
+        "用选择的方式做 mask（where、填有限值的 masked_fill），不要用乘 0：乘法不会消除 Inf 和 NaN。"
+        "查找进入这里的无穷。"
+    ),
+    "mechanism.reduction_overflow.name": "跨 rank 归约溢出",
+    "mechanism.reduction_overflow.why": "每个 rank 的输入都是有限的，但它们的和超过了归约所用 dtype 的最大有限值。",
+    "mechanism.reduction_overflow.advice": (
+        "用 float32 做归约（梯度 bucket、张量并行求和），在求和之前而不是之后除以 rank 数，或降低 loss scale。"
+    ),
+    "mechanism.comm_corruption.name": "通信数据损坏",
+    "mechanism.comm_corruption.why": (
+        "通信结果不可能由其输入得到：所有成员的输入都是有限的且足够小，或其他成员在同一次调用中得到了不同的结果。"
+    ),
+    "mechanism.comm_corruption.advice": (
+        "先检查是否有缓冲区在传输结束之前被复用或读取（缺少 wait() 或 stream 同步），再检查所指 rank 的链路和设备。"
+        "改用同步通信重跑；如果位置变化或跟随主机，则检测硬件。"
+    ),
+    "mechanism.uninitialised_memory.name": "未初始化内存",
+    "mechanism.uninitialised_memory.why": (
+        "内存在写入之前就被读取（torch.empty、new_empty、padding 尾部、未填充的接收缓冲区），其内容是残留的任意值。"
+    ),
+    "mechanism.uninitialised_memory.advice": (
+        "找到该缓冲区并完整写入（用 zeros 代替 empty，填充 padding），或只读取已写入的部分。"
+        "这类问题在多次运行之间时有时无：不要因为一次重跑正常就认为已修复。"
+    ),
+    "mechanism.bad_parameter.name": "参数已损坏",
+    "mechanism.bad_parameter.why": (
+        "权重在本 step 第一次使用时就不是有限值：原因在上一个 step（梯度、优化器、参数 all-gather）或所加载的 "
+        "checkpoint。"
+    ),
+    "mechanism.bad_parameter.advice": (
+        "dump 上一个 step，包括梯度和优化器的调用。如果刚加载过 checkpoint：先检查文件及其转换过程中是否有非有限值。"
+    ),
+    "mechanism.bad_input.name": "输入数据异常",
+    "mechanism.bad_input.why": "batch 数据到达模型时就已含有非有限值。",
+    "mechanism.bad_input.advice": (
+        "在数据流水线中检查该 batch：样本本身、归一化（标准差为零的除法）、解码和数据增强。在 data loader "
+        "中加有限值检查可以找到具体样本。"
+    ),
+    "mechanism.large_value_propagation.name": "来自上游的异常大值",
+    "mechanism.large_value_propagation.why": (
+        "一个大得离谱但仍有限的值更早进入，到这里才越过上限：该算子只是显现的位置，不是产生的位置。"
+    ),
+    "mechanism.large_value_propagation.advice": (
+        "从数值爬升中标出的第一次跳变查起，而不是从溢出处查起：可能是单个权重、一个损坏的元素、"
+        "缩放系数或未初始化的缓冲区。"
+    ),
+    "mechanism.saturation.name": "数值饱和",
+    "mechanism.saturation.why": "更早的某个值被截断在 dtype 的上限，而没有变成 Inf；异常值由它引起。",
+    "mechanism.saturation.advice": (
+        "把被截断的算子当作溢出处理。以饱和模式运行的昇腾设备请切换到 INF/NAN 模式（设备支持时设置 "
+        "INF_NAN_MODE_ENABLE=1）"
+        "后重新 dump：溢出会在发生处显现。"
+    ),
+    "mechanism.device_fault_suspected.name": "疑似设备故障",
+    "mechanism.device_fault_suspected.why": (
+        "输入小且有限，结果却超出了算术允许的范围，而用几乎相同的输入做相同计算的其他 rank 结果是有限的。"
+    ),
+    "mechanism.device_fault_suspected.advice": (
+        "在同一设备上重跑同一个 step，再把该 rank 换到另一个设备。如果故障跟随设备，运行厂商诊断并将其隔离；"
+        "如果跟随 rank，用相同输入与 CPU 参考结果对比该算子。"
+    ),
+    "mechanism.unknown.name": "机理未知",
+    "mechanism.unknown.why": "位置已知；已记录的统计量不足以说明该值为何变坏。",
+    "mechanism.unknown.advice": (
+        "用 task 'tensor'（list 或 scope 设为该算子）重新 dump 并查看元素，同时把 risk_level 设为 ALL，"
+        "以便记录其前后的类型转换和复制。"
+    ),
+}

@@ -1,0 +1,138 @@
+"""Faults of 16-bit types: overflow in products, casts, reductions, optimizers."""
+
+from __future__ import annotations
+
+from edits import BERT_IN, VIT_OUT, adam_plain, big_query, part, plain_sgd
+from spec import Case, Root
+
+LOW_PRECISION: tuple[Case, ...] = (
+    Case(
+        "gpt2-fp16-jensen",
+        "gpt2",
+        "dp",
+        2,
+        **part("", "Jensen"),
+        dtype="fp16",
+        optim=plain_sgd,
+        ranks=(1,),
+        over={"n_layer": 1},
+        roots=(Root("Torch.log", "operator", "log_zero", "Jensen", rank=1, kind="birth-inf"),),
+    ),
+    Case(
+        "gpt2-fp16-allreduce",
+        "gpt2",
+        "dpflat16",
+        4,
+        bad_scale=1.2e5,
+        ranks=(0, 1, 2, 3),
+        over={"n_layer": 1},
+        roots=(
+            Root(
+                "Distributed.all_reduce",
+                "communication",
+                "reduction_overflow",
+                kind="comm",
+                ranks_also=(0, 1, 2, 3),
+                mechanism_also=("fp16_overflow",),
+            ),
+        ),
+        notes="compressed gradients with a static scale; asynchronous, waited for",
+    ),
+    Case(
+        "vit-fp16-adam-eps",
+        "vit",
+        "dp",
+        2,
+        dtype="fp16",
+        bad_optim=adam_plain,
+        optim=plain_sgd,
+        steps=2,
+        over={"num_hidden_layers": 1},
+        roots=(
+            Root(
+                "Tensor.addcdiv_",
+                "operator",
+                "div_by_zero",
+                ranks_also=(0, 1),
+                mechanism_also=("fp16_overflow", "zero_times_inf", "unknown"),
+            ),
+        ),
+        first_comm=False,
+        notes="Adam in fp16: eps 1e-8 and small squares are 0 in that type; found by accident, not put in",
+    ),
+    Case(
+        "vit-fp16-scores",
+        "vit",
+        "dp",
+        2,
+        dtype="fp16",
+        optim=plain_sgd,
+        **part(VIT_OUT, "HugeScore"),
+        ranks=(1,),
+        roots=(Root("Torch.matmul", "operator", "fp16_overflow", "HugeScore", rank=1),),
+    ),
+    Case(
+        "bert-amp-scores",
+        "bert",
+        "ddp",
+        2,
+        dtype="fp16amp",
+        scale=256.0,
+        **part(BERT_IN, "HugeScore"),
+        ranks=(0,),
+        roots=(Root("Torch.matmul", "operator", "fp16_overflow", "HugeScore"),),
+    ),
+    Case(
+        "vit-fp16-qk",
+        "vit",
+        "ddp",
+        2,
+        dtype="fp16",
+        optim=plain_sgd,
+        edit=big_query,
+        roots=(
+            Root(
+                "Torch.matmul",
+                "operator",
+                "fp16_overflow",
+                "layers.0.attention",
+                ranks_also=(0, 1),
+                mechanism_also=("large_value_propagation",),
+            ),
+        ),
+    ),
+    Case(
+        "bert-cast-hidden",
+        "bert",
+        "dp",
+        2,
+        **part(BERT_IN, "HalfCast"),
+        ranks=(1,),
+        roots=(
+            Root(
+                "Tensor.__mul__",
+                "undumped_operator",
+                "cast_overflow",
+                "HalfCast",
+                rank=1,
+                kind="entry",
+                where_also=("operator",),
+                mechanism_also=("fp16_overflow", "unknown"),
+            ),
+        ),
+        current_only=True,
+        notes="the cast is not recorded at the default risk level",
+    ),
+    Case(
+        "bert-cast-recorded",
+        "bert",
+        "dp",
+        2,
+        risk="ALL",
+        **part(BERT_IN, "HalfCast"),
+        ranks=(1,),
+        roots=(
+            Root("Tensor.half", "operator", "cast_overflow", "HalfCast", rank=1, mechanism_also=("fp16_overflow",)),
+        ),
+    ),
+)

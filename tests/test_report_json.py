@@ -1,0 +1,139 @@
+"""The report as JSON: strict, complete, valid against its schema, and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstnan.errors import InputError
+from firstnan.messages import Language
+from firstnan.report import Note, Report
+from firstnan.report_json import dumps, from_dict, number, to_dict
+from firstnan.report_schema import json_schema
+from reporters.sample_reports import ALL, ANOMALY, EXP
+
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+
+
+def parsed(report: Report, language: Language = Language.EN) -> dict[str, Any]:
+    """Through text, as strict as a foreign parser."""
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"bare {token}")
+
+    made: dict[str, Any] = json.loads(dumps(to_dict(report, language)), parse_constant=refuse)
+    return made
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("name", ALL)
+def test_every_report_is_valid(name: str, language: Language) -> None:
+    VALIDATOR.validate(parsed(ALL[name], language))
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("name", ALL)
+def test_a_report_comes_back_equal_in_every_language(name: str, language: Language) -> None:
+    assert from_dict(parsed(ALL[name], language)) == ALL[name]
+
+
+def test_report_has_both_ways_as_methods() -> None:
+    assert Report.from_dict(ANOMALY.to_dict()) == ANOMALY
+
+
+def test_the_keys_of_the_design_are_there() -> None:
+    made = parsed(ANOMALY)
+    assert made["schema"] == "firstnan.report/1"
+    assert made["tool"]["name"] == "firstnan"
+    assert made["verdict"] == "anomaly"
+    assert made["complete"] is False
+    assert made["input"]["missing_ranks"] == [4]
+    assert made["input"]["problems"][0]["effect"].startswith("What stands before the cut")
+    cause = made["root_causes"][0]
+    assert cause["mechanism"]["kind"] == "exp_overflow"
+    assert cause["mechanism"]["explanation"] == "the largest finite float32 is 3.403e+38"
+    assert cause["inputs"][0] == {
+        "slot": "input_args.0",
+        "dtype": "float32",
+        "shape": [2, 16, 32],
+        "Max": 95.25,
+        "Min": -3.5,
+        "Mean": None,
+        "Norm": None,
+        "state": "finite",
+        "requires_grad": None,
+    }
+    assert cause["location"]["line"] == 88
+    assert made["collectives"][0]["ops"]["3"] == "Distributed.all_reduce.1.forward"
+    assert made["propagation"][0]["from"]["rank"] == 2
+    assert made["propagation"][0]["to"]["ranks"] == [3]
+    assert made["benign"]["rules"][0]["count"] == 48
+    assert made["symptom"]["kind"] == "loss"
+
+
+def test_words_follow_the_language_and_notes_do_not() -> None:
+    english, chinese = parsed(ANOMALY), parsed(ANOMALY, Language.ZH)
+    assert english["root_causes"][0]["evidence"] != chinese["root_causes"][0]["evidence"]
+    assert english["root_causes"][0]["evidence_notes"] == chinese["root_causes"][0]["evidence_notes"]
+
+
+def test_non_finite_numbers_are_strings() -> None:
+    made = parsed(ANOMALY)
+    assert made["root_causes"][0]["outputs"][0]["Max"] == "Infinity"
+    assert made["root_causes"][0]["evidence_notes"][1]["params"]["max"] == "Infinity"
+    assert number(math.nan) == "NaN"
+
+
+def test_integers_beyond_the_double_range_are_infinite() -> None:
+    assert number(-(10**5000)) == "-Infinity"
+    assert number(10**300) == 10**300
+
+
+def test_invisible_characters_are_escaped_in_the_text() -> None:
+    name = "op\u202e\x9b\udc80\x1b损"
+    report = replace(ANOMALY, root_causes=(replace(EXP, op_name=name),))
+    made = dumps(to_dict(report))
+    assert "损" in made
+    assert not set(name) & set(made) - set("op损")
+    assert made.encode("utf-8")
+    assert json.loads(made)["root_causes"][0]["op_name"] == name
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"schema": "firstnan.report/2"}, {"schema": "firstnan.report/1"}, [], {"schema": None}]
+)
+def test_what_is_no_report_is_refused(document: Any) -> None:
+    with pytest.raises(InputError, match="report"):
+        from_dict(document)
+
+
+def test_a_damaged_report_is_refused() -> None:
+    document = parsed(ANOMALY)
+    document["root_causes"][0]["where"] = "nowhere"
+    with pytest.raises(InputError, match="damaged"):
+        from_dict(document)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        max_size=5,
+    )
+)
+def test_any_note_comes_back_equal(params: dict[str, Any]) -> None:
+    if {"NaN", "Infinity", "-Infinity"} & {value for value in params.values() if isinstance(value, str)}:
+        return
+    report = replace(ANOMALY, story=(Note("some.key", params),))
+    assert from_dict(parsed(report)) == report
