@@ -9,30 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from firstnan.analysis import families
 from firstnan.dump import Record, TensorStat
 from firstnan.numerics import magnitude
 from firstnan.rulebook import short_api
 
-PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "baddbmm", "addmm", "addmv", "mv", "dot", "einsum",
-                      "linear", "bilinear", "inner", "outer", "tensordot", "conv1d", "conv2d", "conv3d", "_grouped_mm",
-                      "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "npu_linear", "npu_grouped_matmul",
-                      "npu_quant_matmul", "npu_bmmV2", "grouped_matmul", "scaled_mm", "_scaled_mm", "batch_matmul",
-                      "scaled_dot_product_attention", "npu_fusion_attention", "npu_prompt_flash_attention", "dense",
-                      "multi_head_attention_forward", "lstm", "gru", "rnn_tanh"})  # fmt: skip
-"""Sums of products of two tensors."""
-SUMS = frozenset({"sum", "nansum", "cumsum", "logsumexp", "trace", "add", "__add__", "__iadd__", "__radd__", "sub", "__sub__",
-                  "__isub__", "__rsub__", "subtract", "rsub", "mean", "index_add", "scatter_add", "lerp", "avg_pool2d"})  # fmt: skip
-"""Sums of elements of one tensor, or of several tensors."""
-SCALES = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "multiply", "addcmul", "_foreach_mul", "square", "pow", "__pow__",
-                    "float_power", "norm", "vector_norm", "matrix_norm", "_foreach_norm", "var", "std", "mse_loss", "prod",
-                    "cumprod", "dist", "cdist", "pairwise_distance", "clip_grad_norm", "var_mean", "std_mean"})  # fmt: skip
-"""Products of elements, squares inside."""
-
 
 def largest(tensors: Sequence[TensorStat]) -> float | None:
     """The largest absolute value among the finite ones of these tensors."""
-    values = [m for t in tensors if t.is_floating and (m := magnitude(t.max, t.min)) is not None and math.isfinite(m)]
-    return max(values, default=None)
+    return max((m for m in magnitudes(tensors) if math.isfinite(m)), default=None)
 
 
 def magnitudes(tensors: Sequence[TensorStat]) -> list[float]:
@@ -49,17 +34,36 @@ def result_bound(record: Record) -> float | None:
     api = short_api(record.name)
     floating = [t for t in record.inputs if t.is_floating]
     known = magnitudes(record.inputs)
-    if not known or any(magnitude(t.max, t.min) is None for t in floating):
+    if not known or len(known) != len(floating):
         return None
-    scalars = [abs(float(s.value)) for s in record.scalars if isinstance(s.value, (int, float)) and _is_operand(s.slot)]
-    if api in PRODUCTS:
+    scalars = [abs(float(s.value)) for s in record.scalars if _is_operand(s.slot) and isinstance(s.value, (int, float))]
+    if api in families.PRODUCTS:
         return _product_bound(floating)
-    if api in SCALES:
-        return _scale_bound(api, record, floating, known, scalars)
-    if api in SUMS:
-        if len(known) > 1 or (scalars and api not in ("sum", "mean", "cumsum", "logsumexp", "nansum")):
-            return sum(known) + (max(scalars, default=0.0) if len(known) == 1 else 0.0)
-        return known[0] if api == "mean" else known[0] * (floating[0].numel or 1)
+    if api in families.SCALES:
+        return _scale_bound(api, floating, known, scalars)
+    if api == "mean":
+        return known[0]
+    if api in families.REDUCING_SUMS:
+        return known[0] * (floating[0].numel or 1)
+    if api in families.SUMS:
+        return sum(known) + (max(scalars, default=0.0) if len(known) == 1 else 0.0)
+    return None
+
+
+def backward_bound(record: Record, forward: Record) -> float | None:
+    """A bound for the gradients of a product: |gradient| * |other factor| * elements summed over.
+
+    None for other operators.
+    """
+    api = short_api(record.name)
+    gradient, factor = largest(record.inputs), largest(forward.inputs)
+    if gradient is None or factor is None or not record.inputs:
+        return None
+    if api in families.PRODUCTS:
+        return gradient * factor * max(record.inputs[0].numel or 1, 1)
+    if api in ("mul", "__mul__", "__rmul__", "__imul__"):
+        scalars = [abs(float(s.value)) for s in forward.scalars if isinstance(s.value, (int, float))]
+        return gradient * max([factor, *scalars]) * max(record.inputs[0].numel or 1, 1)
     return None
 
 
@@ -70,11 +74,10 @@ def _is_operand(slot: str) -> bool:
 def _product_bound(tensors: Sequence[TensorStat]) -> float | None:
     if len(tensors) < 2:
         return None
-    values = [magnitude(t.max, t.min) for t in tensors[:3]]
-    first, second = values[0], values[1]
+    first, second, *rest = [magnitude(t.max, t.min) for t in tensors[:3]]
     if first is None or second is None:
         return None
-    bias = values[2] if len(values) > 2 and values[2] is not None else 0.0
+    bias = rest[0] if rest and rest[0] is not None else 0.0
     return first * second * contracted(tensors[0], tensors[1]) + bias
 
 
@@ -87,43 +90,34 @@ def contracted(one: TensorStat, other: TensorStat) -> int:
     if not one.shape or not other.shape:
         return max(t.numel or 1 for t in (one, other))
     shared = [size for size in one.shape if size in other.shape]
-    filters = math.prod(other.shape[1:]) if len(other.shape) > 2 else 1
-    return max([*shared, one.shape[-1], *([filters] if len(one.shape) == len(other.shape) else [])])
+    filters = [math.prod(other.shape[1:])] if len(other.shape) > 2 else []
+    return max([*shared, one.shape[-1], *filters])
 
 
 def _scale_bound(
-    api: str, record: Record, tensors: Sequence[TensorStat], known: Sequence[float], scalars: Sequence[float]
+    api: str, tensors: Sequence[TensorStat], known: Sequence[float], scalars: Sequence[float]
 ) -> float | None:
     if api in ("square", "mse_loss"):
         return known[0] ** 2 if len(known) == 1 else (known[0] + known[1]) ** 2
-    if api in ("pow", "__pow__", "float_power"):
-        exponent = scalars[0] if scalars else None
-        if exponent is None or len(known) != 1:
-            return None
-        return _power(known[0], exponent)
-    if api in ("norm", "vector_norm", "matrix_norm", "_foreach_norm", "dist", "cdist", "pairwise_distance", "var", "std",
-               "var_mean", "std_mean", "clip_grad_norm"):  # fmt: skip
+    if api in families.POWERS:
+        return _power(known[0], scalars[0]) if scalars and len(known) == 1 else None
+    if api in families.NORMS:
         return max(known) ** 2 * sum(t.numel or 1 for t in tensors)
     if api in ("prod", "cumprod"):
         return None
-    bound = 1.0
-    for value in [*known, *scalars]:
-        bound = bound * value
-    return bound
+    return math.prod([*known, *scalars])
 
 
 def _power(base: float, exponent: float) -> float:
     try:
         return float(base**exponent)
-    except OverflowError:
+    except (OverflowError, ZeroDivisionError):
         return math.inf
 
 
 def holds_zero(tensor: TensorStat) -> bool:
     """Max and Min do not exclude a zero among the elements."""
-    if tensor.max is None or tensor.min is None:
-        return False
-    return tensor.min <= 0 <= tensor.max
+    return tensor.max is not None and tensor.min is not None and tensor.min <= 0 <= tensor.max
 
 
 def touches_zero(tensor: TensorStat) -> bool:

@@ -2,7 +2,7 @@
 
 Bounds (design, rule 12), each tested under its name:
 
-``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX, MIN: than the largest.
+``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX: than the largest.
 ``members_agree``          every member of all_reduce, broadcast and all_gather holds the same result.
 ``receiver_equals_sender`` a message arrives as it was sent.
 """

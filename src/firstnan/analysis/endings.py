@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from firstnan.analysis.arithmetic import PRODUCTS
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
+from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
 from firstnan.collectives import CallKind, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat

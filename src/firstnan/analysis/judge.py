@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,7 +53,7 @@ def with_skips(answers: Sequence[StepAnswer]) -> list[StepAnswer]:
     parameters and stays clean: the loss scaler skipped the update. Without a next step nothing is skipped.
     """
     marked = list(answers)
-    for position, (answer, after) in enumerate(zip(answers, answers[1:], strict=False)):
+    for position, (answer, after) in enumerate(itertools.pairwise(answers)):
         if answer.causes and _only_scaled_gradients(answer) and _is_healthy(after):
             marked[position] = replace(answer, skipped=True)
     return marked

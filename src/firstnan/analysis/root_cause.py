@@ -103,7 +103,7 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) 
         exec_order=event.index,
         direction=event.direction,
         where=where,
-        mechanism=mechanism.explain(event, event.run_up),
+        mechanism=mechanism.explain(event),
         inputs=event.record.inputs + event.record.parameters,
         outputs=event.record.outputs,
         module=event.module,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from firstnan.analysis import endings, structure
-from firstnan.analysis.arithmetic import PRODUCTS, result_bound
+from firstnan.analysis.arithmetic import result_bound
 from firstnan.analysis.events import Ending, Event, EventKind
+from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
 from firstnan.analysis.run_up import run_up
 from firstnan.collectives import CommCall, Freshness, calls, is_communication

@@ -1,0 +1,327 @@
+"""Families of operators by what they compute, under the names that all frameworks use (without prefix).
+
+They select which arithmetic a test in :mod:`mechanism` applies; whether a value is legal or carried is the
+business of the rules file.
+"""
+
+from __future__ import annotations
+
+PRODUCTS = frozenset(
+    [
+        "matmul",
+        "__matmul__",
+        "__rmatmul__",
+        "mm",
+        "bmm",
+        "baddbmm",
+        "addmm",
+        "addmv",
+        "mv",
+        "dot",
+        "einsum",
+        "linear",
+        "bilinear",
+        "inner",
+        "outer",
+        "tensordot",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "_grouped_mm",
+        "grouped_matmul",
+        "batch_matmul",
+        "dense",
+        "npu_linear",
+        "npu_grouped_matmul",
+        "npu_quant_matmul",
+        "npu_bmmV2",
+        "scaled_mm",
+        "_scaled_mm",
+        "scaled_dot_product_attention",
+        "npu_fusion_attention",
+        "npu_prompt_flash_attention",
+        "multi_head_attention_forward",
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "Linear",
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "Dense",
+        "ColumnParallelLinear",
+        "RowParallelLinear",
+    ]
+)
+"""Sums of products of two tensors."""
+SUMS = frozenset(
+    [
+        "sum",
+        "nansum",
+        "cumsum",
+        "logsumexp",
+        "trace",
+        "add",
+        "__add__",
+        "__iadd__",
+        "__radd__",
+        "sub",
+        "__sub__",
+        "__isub__",
+        "__rsub__",
+        "subtract",
+        "rsub",
+        "mean",
+        "index_add",
+        "scatter_add",
+        "lerp",
+        "avg_pool2d",
+    ]
+)
+"""Sums of elements of one tensor, or of several tensors."""
+REDUCING_SUMS = frozenset(["sum", "nansum", "cumsum", "logsumexp", "trace", "mean", "avg_pool2d"])
+"""Those of :data:`SUMS` that add the elements of one tensor."""
+NORMS = frozenset(
+    [
+        "norm",
+        "vector_norm",
+        "matrix_norm",
+        "_foreach_norm",
+        "dist",
+        "cdist",
+        "pairwise_distance",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "clip_grad_norm",
+    ]
+)
+"""Sums of squares inside."""
+SCALES = NORMS | frozenset(
+    [
+        "mul",
+        "__mul__",
+        "__rmul__",
+        "__imul__",
+        "multiply",
+        "addcmul",
+        "_foreach_mul",
+        "square",
+        "pow",
+        "__pow__",
+        "float_power",
+        "mse_loss",
+        "prod",
+        "cumprod",
+    ]
+)
+"""Products of elements, squares inside."""
+MULTIPLICATIONS = PRODUCTS | frozenset(["mul", "__mul__", "__rmul__", "__imul__", "multiply", "addcmul"])
+"""Where 0 * Inf can stand."""
+DIFFERENCES = frozenset(
+    [
+        "sub",
+        "__sub__",
+        "__rsub__",
+        "__isub__",
+        "subtract",
+        "rsub",
+        "add",
+        "__add__",
+        "__radd__",
+        "__iadd__",
+        "sum",
+        "mean",
+        "cumsum",
+        "lerp",
+        "var",
+        "std",
+        "layer_norm",
+        "baddbmm",
+        "addmm",
+        "group_norm",
+        "rms_norm",
+    ]
+)
+"""Where Inf - Inf can stand."""
+SOFTMAXES = frozenset(
+    [
+        "softmax",
+        "log_softmax",
+        "scaled_dot_product_attention",
+        "npu_fusion_attention",
+        "softmin",
+        "npu_scaled_masked_softmax",
+        "logsumexp",
+        "npu_prompt_flash_attention",
+        "_softmax",
+        "gumbel_softmax",
+        "scaled_masked_softmax",
+        "multi_head_attention_forward",
+        "npu_incre_flash_attention",
+        "flash_attn_func",
+        "flash_attention",
+        "flash_attention_score",
+        "cross_entropy",
+        "Softmax",
+    ]
+)
+"""Exponentials divided by their sum."""
+PLAIN_SOFTMAXES = frozenset(["softmax", "log_softmax", "_softmax", "softmin", "Softmax"])
+EXPONENTIALS = frozenset(["exp", "exp2", "expm1", "sinh", "cosh", "softplus"])
+POWERS = frozenset(["pow", "__pow__", "__rpow__", "float_power", "__ipow__"])
+LOGS = frozenset(
+    [
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "logit",
+        "xlogy",
+        "logdet",
+        "slogdet",
+        "nll_loss",
+        "binary_cross_entropy",
+        "kl_div",
+        "lgamma",
+        "digamma",
+        "mvlgamma",
+        "Log",
+    ]
+)
+"""Logarithms and losses that take one of their argument."""
+DIVISIONS = frozenset(
+    [
+        "div",
+        "divide",
+        "true_divide",
+        "__truediv__",
+        "__rtruediv__",
+        "__itruediv__",
+        "__floordiv__",
+        "fmod",
+        "remainder",
+        "__mod__",
+        "reciprocal",
+        "rsqrt",
+        "addcdiv",
+        "floor_divide",
+        "__rdiv__",
+        "_foreach_div",
+        "_foreach_addcdiv",
+        "real_div",
+        "RealDiv",
+        "Div",
+    ]
+)
+INVERSES = frozenset(["reciprocal", "rsqrt", "__rtruediv__", "__rdiv__"])
+"""Divisions whose divisor is the first argument."""
+NORMALISATIONS = frozenset(
+    [
+        "normalize",
+        "layer_norm",
+        "rms_norm",
+        "group_norm",
+        "batch_norm",
+        "instance_norm",
+        "npu_rms_norm",
+        "cosine_similarity",
+        "std",
+        "var",
+        "local_response_norm",
+        "native_layer_norm",
+        "npu_add_rms_norm",
+        "cosine_embedding_loss",
+        "corrcoef",
+        "cov",
+        "var_mean",
+        "std_mean",
+        "renorm",
+        "weight_norm",
+        "_weight_norm",
+        "LayerNorm",
+        "RMSNorm",
+    ]
+)
+"""Divided by a spread or a length."""
+MEANS = frozenset(
+    [
+        "mean",
+        "nanmean",
+        "cross_entropy",
+        "nll_loss",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+        "kl_div",
+        "avg_pool2d",
+        "binary_cross_entropy_with_logits",
+        "adaptive_avg_pool2d",
+        "ctc_loss",
+    ]
+)
+"""Divided by a count."""
+ROOTS = frozenset(
+    [
+        "sqrt",
+        "norm",
+        "vector_norm",
+        "matrix_norm",
+        "pow",
+        "__pow__",
+        "float_power",
+        "acos",
+        "asin",
+        "arccos",
+        "arcsin",
+        "dist",
+        "cdist",
+        "std",
+        "pairwise_distance",
+        "acosh",
+        "atanh",
+        "normalize",
+        "cosine_similarity",
+        "rsqrt",
+        "std_mean",
+        "hypot",
+        "__rpow__",
+        "atan2",
+        "_foreach_norm",
+        "weight_norm",
+        "_weight_norm",
+    ]
+)
+"""Their derivative is infinite at the edge of the domain."""
+DOMAINS = {
+    "sqrt": 0.0,
+    "rsqrt": 0.0,
+    "acos": -1.0,
+    "asin": -1.0,
+    "arccos": -1.0,
+    "arcsin": -1.0,
+    "acosh": 1.0,
+    "atanh": -1.0,
+}
+"""Functions that give NaN for arguments below this value."""
+CASTS = frozenset(
+    [
+        "to",
+        "half",
+        "float",
+        "bfloat16",
+        "double",
+        "type",
+        "type_as",
+        "cast",
+        "npu_dtype_cast",
+        "copy",
+        "_to_copy",
+        "Cast",
+    ]
+)
