@@ -91,7 +91,7 @@ def make(case: Case, target: Path, work: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for the cases")
-    parser.add_argument("--work", type=Path, help="folder for unfinished runs (default: OUT/.work)")
+    parser.add_argument("--work", type=Path, help="folder for unfinished runs (default: OUT.work, beside it)")
     parser.add_argument("--only", action="append", default=[], help="case name or a part of it (repeatable)")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--suffix", default="", help="added to the names of the cases (for another MSProbe version)")
@@ -115,7 +115,7 @@ def main() -> int:
     import train  # noqa: F401
     import transformers  # noqa: F401
 
-    work = args.work or args.out / ".work"
+    work = args.work or args.out.with_name(f"{args.out.name}.work")
     failed = []
     for case in chosen:
         begin = time.monotonic()
