@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from firstnan import engines, rulebook
-from firstnan.analysis import assemble, callsites
+from firstnan.analysis import advice, assemble, callsites, peers
 from firstnan.analysis.judge import judge, with_skips
 from firstnan.analysis.summarize import RankSummary, summarize
-from firstnan.dump import CallSite, Problem, RankFolder
-from firstnan.errors import UsageError
+from firstnan.dump import CallSite, Problem, ProblemKind, RankFolder, Record
+from firstnan.errors import InputError, UsageError
 from firstnan.excerpt import Excerpt, excerpt
 from firstnan.options import Options, Progress, ProgressEvent
 from firstnan.ranges import format_ranges
@@ -28,25 +28,70 @@ def analyze(path: str | Path, options: Options | None = None, progress: Progress
         InputError: nothing readable at the path.
         UsageError: an option names a step or rank that is not there, or a rules file that cannot be read.
     """
-    options = options or Options()
-    book = rulebook.load(options.rules)
-    found = layout.find(Path(path), options.steps, options.ranks)
-    summaries = _read_ranks(found.folders, book, options, progress)
-    steps = sorted({s.step for s in summaries} | {p.step for p in found.problems if p.step is not None})
-    known = {s.rank for s in summaries} | {p.rank for p in found.problems if p.rank is not None}
-    answers = [judge(step, {s.rank: s for s in summaries if s.step == step}, known) for step in steps]
-    report = assemble.report(str(path), with_skips(answers), found.problems, sorted(known))
-    return callsites.add(report, partial(_callsites, found.folders))
+    return _analyze(Path(path), options or Options(), progress, alone=False)
 
 
-def trace(path: str | Path, rank: int, options: Options | None = None) -> Report:
+def trace(path: str | Path, rank: int, options: Options | None = None, progress: Progress | None = None) -> Report:
     """Step 2 alone: the first anomalous operator on one rank, whatever reached it from elsewhere.
 
     Raises:
         InputError: nothing readable at the path.
         UsageError: the rank is not there.
     """
-    return analyze(path, replace(options or Options(), ranks=(rank,)))
+    return _analyze(Path(path), replace(options or Options(), ranks=(rank,)), progress, alone=True)
+
+
+def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
+    book = rulebook.load(options.rules)
+    found = layout.find(path, options.steps, options.ranks)
+    _check_asked(path, found, options)
+    summaries = _read_ranks(found.folders, book, options, progress)
+    _check_readable(path, summaries)
+    known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
+    left_out = sorted(set(known) - set(options.ranks)) if options.ranks else []
+    by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in found.problems if p.step is not None}
+    for summary in summaries:
+        by_step.setdefault(summary.step, {})[summary.rank] = summary
+    answers = [judge(step, by_step[step], known, alone=alone) for step in sorted(by_step)]
+    report = assemble.report(str(path), with_skips(answers), found.problems, known, left_out)
+    report = callsites.add(report, partial(_callsites, found.folders))
+    report = peers.add(report, sorted({s.rank for s in summaries}), partial(_record, found.folders))
+    return advice.add(report)
+
+
+def _check_asked(path: Path, found: layout.Layout, options: Options) -> None:
+    for what, asked, there in (
+        ("step", options.steps, found.found_steps),
+        ("rank", options.ranks, found.found_ranks),
+    ):
+        absent = sorted(set(asked or ()) - set(there))
+        if absent:
+            seen = format_ranges(there) or "none"
+            raise UsageError(f"no {what} {format_ranges(absent)} at {path}", hint=f"{what}s that are there: {seen}")
+
+
+def _check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
+    """Nothing readable is an error; readable files without records are an answer (unknown)."""
+    unread = {ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE}
+    if summaries and all(any(p.kind in unread and not p.judged for p in s.problems) for s in summaries):
+        first = next(p for p in next(iter(summaries)).problems if p.kind in unread)
+        raise InputError(
+            f"no rank at {path} could be read: {first.file}: {first.detail or first.kind.value}",
+            hint="check permissions, and that these are dump.json files written by MSProbe",
+        )
+
+
+def only_rank(path: str | Path) -> int:
+    """The rank of a path that holds one rank: a rank folder, or a dump of a single process.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: there are several ranks.
+    """
+    ranks = layout.find(Path(path)).found_ranks
+    if len(ranks) != 1:
+        raise UsageError(f"{path} holds the ranks {format_ranges(ranks)}", hint="say which one with --rank")
+    return ranks[0]
 
 
 def show(
@@ -115,3 +160,10 @@ def _callsites(
 ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
     folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
     return callsite.read(folder, names) if folder else ({}, ())
+
+
+def _record(folders: tuple[RankFolder, ...], step: int, rank: int, name: str) -> Record | None:
+    folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
+    if folder is None:
+        return None
+    return next((r for r in msprobe.read(folder).records if r.name.full == name), None)

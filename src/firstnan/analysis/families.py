@@ -325,3 +325,22 @@ CASTS = frozenset(
         "Cast",
     ]
 )
+FUSED = frozenset(
+    [
+        "scaled_dot_product_attention",
+        "npu_fusion_attention",
+        "npu_prompt_flash_attention",
+        "npu_incre_flash_attention",
+        "multi_head_attention_forward",
+        "_grouped_mm",
+        "grouped_matmul",
+        "npu_grouped_matmul",
+        "npu_quant_matmul",
+        "scaled_mm",
+        "_scaled_mm",
+        "lstm",
+        "gru",
+        "rnn_tanh",
+    ]
+)
+"""Kernels that do more than their arguments say (padding, tails, workspace): bounds prove nothing about the device."""

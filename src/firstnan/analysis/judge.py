@@ -33,15 +33,18 @@ class StepAnswer:
         return bool(self.causes) and not self.skipped
 
 
-def judge(step: int, summaries: Mapping[int, RankSummary], known_ranks: Collection[int]) -> StepAnswer:
+def judge(
+    step: int, summaries: Mapping[int, RankSummary], known_ranks: Collection[int], *, alone: bool = False
+) -> StepAnswer:
     """Root causes of one step.
 
-    ``known_ranks`` are all ranks that have a folder in any step, readable or not.
+    ``known_ranks`` are all ranks that have a folder in any step, readable or not; ``alone`` says that one rank is
+    looked at on purpose.
     """
     world = world_of(summaries.values(), known_ranks)
     matching = match(summaries, world)
     spreading = spread(summaries, matching)
-    causes = root_cause.root_causes(step, summaries, matching, spreading)
+    causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone)
     absent = tuple(r for r in world if r not in summaries or not summaries[r].records)
     return StepAnswer(step, summaries, matching, spreading, causes, absent)
 

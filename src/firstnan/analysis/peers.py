@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from firstnan.analysis.arithmetic import largest, result_bound
+from firstnan.analysis.families import FUSED
 from firstnan.dump import Record, RecordKind, TensorStat
 from firstnan.numerics import limits
 from firstnan.ranges import format_ranges
 from firstnan.report import Confidence, Mechanism, MechanismKind, Note, Report, RootCause, Where
+from firstnan.rulebook import short_api
 
 Lookup = Callable[[int, int, str], Record | None]
 """Step, rank and record name -> that record of that rank, None where it is not there."""
@@ -46,7 +48,7 @@ def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int]
     value = largest(here.inputs)
     bad = next((t for t in here.outputs if t.state.is_bad), None)
     bound, limit = result_bound(here), limits(bad.dtype) if bad else None
-    if bound is None or limit is None or bound > limit.largest:
+    if short_api(here.name) in FUSED or bound is None or limit is None or bound > limit.largest:
         return replace(cause, evidence=evidence)
     note = Note("why.device_fault", {"value": value, "dtype": limit.name, "ranks": where})
     sure = Confidence.LIKELY if len(finite) > 1 else Confidence.POSSIBLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from firstnan.analysis import mechanism
 from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
@@ -27,9 +28,14 @@ MAX_ALTERNATIVES = 8
 
 
 def root_causes(
-    step: int, summaries: Mapping[int, RankSummary], matching: Matching, spread: Spread
+    step: int, summaries: Mapping[int, RankSummary], matching: Matching, spread: Spread, *, alone: bool = False
 ) -> tuple[RootCause, ...]:
-    """Every independent cause of one step; their order does not depend on the order of ranks in folders."""
+    """Every independent cause of one step; their order does not depend on the order of ranks in folders.
+
+    ``alone``: only one rank is looked at, on purpose: what it received is named where it came in.
+    """
+    if alone:
+        return tuple(_alone(step, outcome, summaries) for outcome in spread.outcomes)
     own, corrupted = _corrupted(step, spread.of(Arrival.OWN), matching)
     causes = [_own(step, outcome, summaries) for outcome in own]
     causes += corrupted
@@ -43,6 +49,15 @@ def root_causes(
             if summary.saturated is not None
         ]
     return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+
+
+def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
+    """The first anomalous record of one rank, its own or the one that brought the value from elsewhere."""
+    cause = _own(step, outcome, summaries)
+    if outcome.arrival is Arrival.OWN:
+        return cause
+    received = Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.received"))
+    return replace(cause, where=Where.COMMUNICATION, mechanism=received)
 
 
 def _corrupted(
@@ -108,7 +123,6 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) 
         outputs=event.record.outputs,
         module=event.module,
         evidence=_evidence(event),
-        advice=(),
         alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
         run_up=event.run_up,
     )

@@ -19,6 +19,9 @@ try:
 except ImportError:  # the single-file build on a machine that has Python and nothing else
     _from_json = None  # type: ignore[assignment]
 
+HAS_JITER = _from_json is not None
+"""False: sound files go through the standard library, more slowly and with the same result."""
+
 MAX_DEPTH = 500
 """Containers inside containers that are followed (the writer itself stops at 400)."""
 

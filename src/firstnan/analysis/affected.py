@@ -1,0 +1,97 @@
+"""Step 1 for people: affected calls with the state of each member, and how the value spread."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from firstnan.analysis.judge import StepAnswer
+from firstnan.analysis.matching import MatchedCall
+from firstnan.analysis.propagation import Arrival, causal_order
+from firstnan.analysis.summarize import CommFact, Side
+from firstnan.collectives import Freshness
+from firstnan.report import CollectiveReport, Hop, RankState
+
+MAX_COLLECTIVES = 500
+"""Affected calls that a report lists; the first ones in causal order."""
+
+
+def collectives(answer: StepAnswer) -> tuple[CollectiveReport, ...]:
+    """Affected calls that matter, the causally first one first."""
+    live = answer.spread.affected | _origins(answer)
+    if not live:
+        return ()
+    order = causal_order(answer.matching)
+    chosen = sorted(live, key=lambda p: order[p])[:MAX_COLLECTIVES]
+    return tuple(_collective(answer, answer.matching.calls[p]) for p in chosen)
+
+
+def _origins(answer: StepAnswer) -> set[int]:
+    """Calls that are a cause themselves."""
+    found: set[int] = set()
+    for outcome in answer.spread.outcomes:
+        if outcome.arrival in (Arrival.COMMUNICATION, Arrival.MISSING) and outcome.call is not None:
+            index = outcome.call.members[outcome.rank].call.index
+            found |= {
+                p for p in answer.matching.of.get((outcome.rank, index), ())
+                if answer.matching.calls[p] is outcome.call
+            }  # fmt: skip
+    return found
+
+
+def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
+    states: dict[RankState, list[int]] = {state: [] for state in RankState}
+    bad_source = any(f.sent is Side.BAD for f in call.members.values())
+    for rank, fact in sorted(call.members.items()):
+        states[_state(fact, call, rank, bad_source)].append(rank)
+    undecided = sorted({*states[RankState.UNDECIDED], *call.absent})
+    apis = Counter(f.call.name.split(".")[1] if "." in f.call.name else f.call.name for f in call.members.values())
+    return CollectiveReport(
+        op=apis.most_common(1)[0][0] if call.is_p2p else call.api,
+        step=answer.step,
+        group=call.group,
+        call=call.nth,
+        ops={rank: fact.call.name for rank, fact in sorted(call.members.items())},
+        source_ranks=tuple(states[RankState.SOURCE]),
+        propagated_ranks=tuple(states[RankState.PROPAGATED]),
+        normal_ranks=tuple(states[RankState.NORMAL]),
+        undecided_ranks=tuple(undecided),
+        match=call.state,
+    )
+
+
+def _state(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:
+    """source: own input bad; propagated: only the result; a P2P result is what the sender sent."""
+    if fact.sent is Side.BAD:
+        return RankState.SOURCE
+    if fact.received is Side.BAD:
+        return RankState.PROPAGATED
+    if call.is_p2p and call.receiver == rank:
+        if bad_source:
+            return RankState.PROPAGATED
+        return RankState.NORMAL if fact.received is Side.CLEAN else RankState.UNDECIDED
+    stale = fact.call.freshness is not Freshness.FRESH
+    if fact.sent is Side.UNKNOWN or fact.received is Side.UNKNOWN or (stale and bad_source):
+        return RankState.UNDECIDED
+    return RankState.NORMAL
+
+
+def hops(answer: StepAnswer) -> tuple[Hop, ...]:
+    """How each rank got its first bad value; ranks that got it through one call stand together."""
+    together: dict[tuple[int, int], Hop] = {}
+    for outcome in answer.spread.outcomes:
+        if outcome.arrival not in (Arrival.RECEIVED, Arrival.UNRECORDED) or not outcome.sources:
+            continue
+        source = outcome.sources[0]
+        call = outcome.call
+        if call is not None:
+            from_op = call.members[source].call.name if source in call.members else ""
+            to_op = call.members[outcome.rank].call.name
+            key, via = (id(call), source), call.api
+        else:
+            from_op, to_op = "", outcome.event.record.name.full
+            key, via = (-1, source), "unrecorded"
+        before = together.get(key)
+        to_ranks = (*(before.to_ranks if before else ()), outcome.rank)
+        to_ops = {**(before.to_ops if before else {}), outcome.rank: to_op}
+        together[key] = Hop(answer.step, source, from_op, to_ranks, to_ops, via)
+    return tuple(together.values())
