@@ -14,6 +14,8 @@ from firstnan.rulebook import OperatorKind, short_api
 
 BLIND_RECORDS = 4
 """So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
+MAX_EVENTS = 400
+"""Most events that are finished; only the first live one decides."""
 MAX_NEXT_CALLS = 64
 """Most communication calls that one value is followed into."""
 PENDING_CALLS = 32
@@ -71,8 +73,8 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 
 
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
-    """The flow's events with their endings, origins and surroundings, in execution order."""
-    return tuple(_finish(flow, event, found[event.index]) for event in flow.events)
+    """The flow's first events with their endings, origins and surroundings, in execution order."""
+    return tuple(_finish(flow, event, found[event.index]) for event in flow.events[:MAX_EVENTS])
 
 
 def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
@@ -167,9 +169,8 @@ def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None
         parameter = parameter_name(flow, record, tensor)
         if parameter is not None:
             return Origin.PARAMETER, parameter, None
-    memory = _initialiser_before(flow, event)
-    if memory is not None:
-        return Origin.UNINITIALISED, None, memory
+    if record.index in flow.memory:
+        return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
     if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
     writer = _finite_writer(flow, record.index, event.bad_inputs)
@@ -219,14 +220,6 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
         made = any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
         return None if made else "weight"
-    return None
-
-
-def _initialiser_before(flow: Flow, event: Event) -> Record | None:
-    for writer, readers in flow.readers.items():
-        record = flow.records[writer]
-        if event.index in readers and flow.book.is_(record.name, OperatorKind.INITIALISER):
-            return record
     return None
 
 

@@ -53,6 +53,8 @@ class Flow:
     """Bad gradients of parameters that no record made; events only when no backward record is bad."""
     readers: dict[int, list[int]] = field(default_factory=dict)
     """writer index -> indices of records that read its bad values"""
+    memory: dict[int, int] = field(default_factory=dict)
+    """Readers of memory that nothing wrote -> the record that gave the memory."""
     absorbed: dict[int, OperatorKind | None] = field(default_factory=dict)
     """Indices of records with a bad input and clean outputs -> how they swallow it."""
     bad_inputs: dict[str, int] = field(default_factory=dict)
@@ -134,6 +136,8 @@ class Flow:
         for value in writers:
             self._link(value.writer, record.index)
             value.readers.append(record.index)
+            if value.uninitialised:
+                self.memory.setdefault(record.index, value.writer)
         if not live:
             self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
         if not bad_out and not sending:

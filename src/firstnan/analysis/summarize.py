@@ -20,8 +20,6 @@ from firstnan.rulebook import Rulebook, short_api
 
 MAX_RUN_UPS = 3
 """Births whose run-up is followed; later ones are consequences."""
-MAX_EVENTS = 400
-"""Most events that a summary keeps; only the first live one decides."""
 
 
 class Side(Enum):
@@ -104,7 +102,7 @@ def summarize(
     flow = Flow(records, nesting, book, by_record, excluded)
     flow.run()
     found = endings.outcomes(flow, truncated=dump.truncated)
-    events = _with_run_up(records, endings.finish(flow, found)[:MAX_EVENTS])
+    events = _with_run_up(records, endings.finish(flow, found))
     return RankSummary(
         step=dump.folder.step,
         rank=dump.folder.rank,
