@@ -12,6 +12,8 @@ from firstnan.collectives import CallKind, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.rulebook import OperatorKind, short_api
 
+FIRST_RECORDS = 8
+"""The batch is read by the first few records of a pass."""
 BLIND_RECORDS = 4
 """So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
 MAX_EVENTS = 400
@@ -237,9 +239,20 @@ def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     outer = flow.structure.by_name.get(chain[-1]) if chain else None
     if outer is not None:
         return any(t.state is tensor.state and t.numel == tensor.numel for t in outer.inputs)
-    return tensor.requires_grad is False and not any(
-        t.numel == tensor.numel for earlier in flow.records[: min(record.index, 64)] for t in earlier.outputs
-    )
+    return tensor.requires_grad is False and _opens_a_pass(flow, record, tensor)
+
+
+def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Without modules: among the first records of a pass, and no record wrote such a tensor without gradient."""
+    begin = record.index
+    while begin and record.index - begin < FIRST_RECORDS:
+        before = flow.records[begin - 1]
+        if before.name.direction is Direction.BACKWARD or before.index in flow.calls:
+            break
+        begin -= 1
+    earlier = flow.records[max(0, record.index - 200) : record.index]
+    made = any(t.numel == tensor.numel and t.requires_grad is False for r in earlier for t in r.outputs)
+    return record.index - begin < FIRST_RECORDS and not made
 
 
 def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Record | None:

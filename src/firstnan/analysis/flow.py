@@ -186,8 +186,7 @@ class Flow:
         """A module with records inside, or any module of a dump that has operators but no construct.json."""
         if record.name.full in self.structure.inner:
             return True
-        known = record.name.full in self.structure.parents
-        return self.structure.has_apis and not known and record.name.direction is Direction.FORWARD
+        return self.structure.has_apis and self.structure.inferred
 
     def _context(self, record: Record) -> None:
         bad_out = [t for t in record.outputs if t.state.is_bad and not self._legal_module_output(record, t)]
@@ -203,8 +202,10 @@ class Flow:
             return
         if record.name.direction is Direction.BACKWARD:
             self.bad_backward.add(record.name.full)
-        known_inside = bool(self.structure.parents)
-        sources = [v for v in (inside if known_inside else self._values) if v.is_open and self._readable(record, v)]
+        if self.structure.inferred:
+            sources = [v for tensor in bad_out for v in self._writers(record, tensor)]
+        else:
+            sources = [v for v in inside if v.is_open and self._readable(record, v)]
         for value in sources:
             self._link(value.writer, record.index)
         if not sources:
@@ -266,7 +267,10 @@ class Flow:
             exact = [v for v in same if v.stat.shape == tensor.shape]
             return exact or same
         fallback: Value | None = None
+        gradient = record.name.direction is Direction.BACKWARD
         for value in islice(reversed(self._values), SEARCH):
+            if gradient and value.writer in self.calls:
+                continue  # what forward communication brought has the shape it had
             if value.is_open and not value.uninitialised and self._readable(record, value):
                 if not _compatible(value.stat, tensor):
                     continue

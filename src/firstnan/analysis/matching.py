@@ -86,7 +86,8 @@ class Matching:
 def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tuple[int, ...]:
     """All ranks of the run as far as the dump tells: world size itself is nowhere recorded.
 
-    Gaps count as ranks when numbering starts at 0: a run with folders 0, 1 and 3 has a rank 2.
+    Gaps count as ranks unless there are more gaps than ranks: a run with folders 0, 1 and 3 has a rank 2, one
+    with the folder 1 has a rank 0; folders 168 to 171 are a selection.
     """
     ranks = set(known_ranks)
     mentioned: set[int] = set()
@@ -96,8 +97,8 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
             mentioned.update(fact.call.group or ())
             mentioned.update(r for r in (fact.call.peer, fact.call.root) if r is not None and r >= 0)
     everyone = ranks | mentioned
-    if everyone and min(everyone) == 0:
-        everyone |= set(range(min(max(everyone), len(everyone) * 64) + 1))
+    if everyone and max(everyone) + 1 <= 2 * len(everyone):
+        everyone |= set(range(max(everyone) + 1))
     return tuple(sorted(everyone))
 
 

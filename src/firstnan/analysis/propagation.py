@@ -29,6 +29,7 @@ from enum import Enum
 from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summarize import CommFact, RankSummary, Side
+from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import RecordKind
 
 
@@ -95,6 +96,7 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     pending.sort(key=lambda p: (p[1].kind is EventKind.ENTRY, p[0]))  # births first: they explain entries
     for rank, event in pending:
         sources = _unrecorded(rank, event, first, summaries) or _silent(rank, event, own, summaries)
+        sources = tuple(s for s in sources if not _comes_from(s, rank, outcomes))
         if not sources and event.kind is EventKind.BIRTH:
             own[rank] = event
         arrival = Arrival.UNRECORDED if sources else Arrival.OWN
@@ -227,9 +229,34 @@ def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Ev
     silent += tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.UNKNOWN and first.get(r))
     if silent:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, silent)
-    if call.absent:
+    if call.absent and not _spares_a_member(call, rank):
         return RankOutcome(rank, event, Arrival.MISSING, call, call.absent)
+    beyond = _rank_beyond(call)
+    if beyond is not None:
+        return RankOutcome(rank, event, Arrival.MISSING, call, (beyond,))
     return RankOutcome(rank, event, Arrival.COMMUNICATION, call)
+
+
+def _rank_beyond(call: MatchedCall) -> int | None:
+    """The world size is nowhere recorded: when a call of the default group is bad on every rank that is there, all
+    their inputs are clean, and they are an odd number, the run had one rank more.
+
+    Example: folders 0, 1, 2; all three receive NaN: rank 3 is absent.
+    """
+    facts = call.members.values()
+    default = all(f.call.knowledge is GroupKnowledge.DEFAULT for f in facts)
+    if call.is_p2p or not default or len(call.members) % 2 == 0:
+        return None
+    everywhere = all(f.received is not Side.CLEAN for f in facts)
+    return max(call.members) + 1 if everywhere else None
+
+
+def _spares_a_member(call: MatchedCall, rank: int) -> bool:
+    """Everybody gets the same result, and another member's is clean: no member can have put in the bad value."""
+    if call.api not in ("all_reduce", "all_gather", "all_gather_into_tensor", "broadcast"):
+        return False
+    others = [f for r, f in call.members.items() if r != rank and f.call.freshness is Freshness.FRESH]
+    return any(f.received is Side.CLEAN for f in others)
 
 
 def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None]) -> RankOutcome | None:
@@ -260,6 +287,21 @@ def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event
 def _same_size(fact: CommFact, event: Event) -> bool:
     sizes = {t.numel for t in fact.call.received}
     return not sizes or None in sizes or any(t.numel in sizes or t.numel is None for t in event.bad_inputs)
+
+
+def _comes_from(rank: int, source: int, outcomes: Mapping[int, RankOutcome]) -> bool:
+    """Whether a rank's value came, over any number of hops, from ``source``: then it cannot explain that one's."""
+    seen: set[int] = set()
+    queue = [rank]
+    while queue:
+        outcome = outcomes.get(queue.pop())
+        for before in outcome.sources if outcome else ():
+            if before == source:
+                return True
+            if before not in seen:
+                seen.add(before)
+                queue.append(before)
+    return False
 
 
 def _can_be_foreign(event: Event) -> bool:

@@ -28,6 +28,8 @@ class Structure:
     backward begins, before a new pass, or at the end."""
     has_apis: bool
     """False for level L0: modules are the operators."""
+    inferred: bool = False
+    """True: no construct.json; nesting of modules was taken from their paths, operators have no known module."""
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Parents of a record, innermost first; guarded against cycles."""
@@ -106,7 +108,10 @@ def build(records: Sequence[Record], parents: Mapping[str, str | None]) -> Struc
         tops.add(top)
     if not tops and last is None and records:
         tops.add(records[-1].index)
-    return Structure(usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis)
+    inferred = usable is not parents
+    return Structure(
+        usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis, inferred
+    )
 
 
 def _parents_from_paths(records: Sequence[Record]) -> dict[str, str | None]:
