@@ -9,7 +9,7 @@ from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.propagation import causal_order
 from firstnan.analysis.summarize import CommFact, Side
 from firstnan.report import RankState
-from firstnan.report_views import CallMap, Cell, MapRow, join_names, merge_columns, pack_cells, worst
+from firstnan.report_views import WORST_LAST, CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
 
 MAX_COLUMNS = 4000
 """Most columns of a map; beyond that neighbouring places are put together."""
@@ -36,17 +36,17 @@ def call_map(answer: StepAnswer, state_of: StateOf, affected: Collection[int], l
         return None
     places = places_of(answer.matching)
     width = max(places) + 1
-    rows: dict[int, list[str]] = {rank: [Cell.NONE.value] * width for rank in answer.matching.world}
+    rows = {rank: bytearray(width) for rank in answer.matching.world}
     names: list[dict[str, None]] = [{} for _ in range(width)]
     for position, call in enumerate(calls):
         place = places[position]
         for rank, cell in _cells(call, state_of, position in affected).items():
-            row = rows.setdefault(rank, [Cell.NONE.value] * width)
-            row[place] = worst(row[place] + cell.value)
+            row = rows.setdefault(rank, bytearray(width))
+            row[place] = max(row[place], WORST_LAST.index(cell.value))
         names[place].update(dict.fromkeys(_names(call)))
     together: dict[str, list[int]] = {}
     for rank in sorted(rows):
-        together.setdefault(pack_cells(rows[rank]), []).append(rank)
+        together.setdefault(pack_cells(WORST_LAST[number] for number in rows[rank]), []).append(rank)
     whole = CallMap(
         step=answer.step,
         columns=tuple(join_names(found) for found in names),

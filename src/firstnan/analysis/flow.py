@@ -11,6 +11,9 @@ Rules (design section 5, "What decides"), each tested under its name:
     not read by gradients of activations.
 ``closed_inside_module``
     What was written inside a module whose outputs are all finite cannot be read outside.
+``carried_out_by_attribute``
+    ... except a scalar or an infinity that nothing inside read, when a later record reads the very same value and
+    nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
 ``module_repeats``
@@ -68,6 +71,8 @@ class Flow:
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
     _values: list[Value] = field(default_factory=list)
     _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
+    _shut: list[Value] = field(default_factory=list)
+    """Values that were closed inside a module, in that order."""
     _inside: dict[str, list[Value]] = field(default_factory=dict)
     """module record name -> values written inside it"""
 
@@ -198,7 +203,9 @@ class Flow:
             finite = record.has_output and record.outputs and all(not t.state.is_unknown for t in record.outputs)
             if finite and record.name.direction is Direction.FORWARD:
                 for value in inside:
-                    self._close(value)
+                    if value.is_open:
+                        self._shut.append(value)
+                        self._close(value)
             return
         if record.name.direction is Direction.BACKWARD:
             self.bad_backward.add(record.name.full)
@@ -277,7 +284,17 @@ class Flow:
                 if not value.readers:
                     return [value]
                 fallback = fallback or value
-        return [fallback] if fallback else []
+        return [fallback] if fallback else self._carried_out(record, tensor)
+
+    def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
+        """carried_out_by_attribute: only values that cannot be mistaken, scalars and infinities."""
+        if tensor.numel != 1 and tensor.state is ValueState.NAN:
+            return []
+        for value in islice(reversed(self._shut), SEARCH):
+            same = value.stat.numel == tensor.numel and _same_values(value.stat, tensor)
+            if same and not value.readers and self._readable(record, value):
+                return [value]
+        return []
 
     def _close(self, value: Value) -> None:
         value.is_open = False

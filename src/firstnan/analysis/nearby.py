@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from firstnan.dump import Record, TensorStat
+from firstnan.dump import Record
 from firstnan.excerpt import summary
 from firstnan.numerics import Number, ValueState
 from firstnan.report_views import NearRecord, Surroundings
@@ -72,7 +72,3 @@ def _extreme(values: Iterable[Number | None], choose: Callable[[Iterable[Number]
     known = [value for value in values if value is not None]
     nan = next((value for value in known if value != value), None)
     return nan if nan is not None else choose(known) if known else None
-
-
-def _has_state(tensors: Iterable[TensorStat], state: ValueState) -> bool:
-    return any(tensor.state is state for tensor in tensors)
