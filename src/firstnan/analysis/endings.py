@@ -90,9 +90,14 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
     twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
     origin, parameter, writer = None, None, None
     pending: tuple[int, ...] = ()
+    hidden: tuple[str, ...] = ()
+    if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
+        hidden = structure.left_out(event.record.name.full)
     if event.kind is EventKind.ENTRY:
         origin, parameter, writer = _origin(flow, event)
         pending = tuple(_pending(flow, event.index))
+        if origin is Origin.BETWEEN_RECORDS:
+            hidden = structure.left_out(event.record.name.full)
     return replace(
         event,
         endings=endings,
@@ -103,6 +108,7 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
         parameter=parameter,
         writer=writer,
         pending=pending,
+        hidden=hidden,
         after_backward=structure.after_backward(event.index),
         module=structure.module_path(event.record.name.full),
     )

@@ -86,6 +86,8 @@ class Event:
     """Name of the record that dropped or swallowed the value, when one did."""
     pending: tuple[int, ...] = ()
     """Entries: record indices of earlier asynchronous or P2P receives whose recorded result may be stale."""
+    hidden: tuple[str, ...] = ()
+    """Operators of the same module that construct.json lists and the dump left out: one of them may have made it."""
     after_backward: bool = False
     """True: after the last backward record of the step (reduction, clipping, optimizer)."""
     recompute_of: str | None = None

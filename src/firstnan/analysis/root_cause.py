@@ -143,6 +143,12 @@ def _evidence(event: Event) -> tuple[Note, ...]:
         if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
             between = {"before": event.writer.name.full, "after": event.record.name.full}
             notes.append(Note("evidence.between", between))
+    if event.hidden:
+        params = {"module": event.module or "", "ops": ", ".join(event.hidden)}
+        notes.append(Note("evidence.hidden_operators", params))
+    unknown = [t.slot for t in event.record.inputs if t.state.is_unknown and t.is_floating]
+    if unknown and event.kind is EventKind.BIRTH:
+        notes.append(Note("evidence.unknown_inputs", {"slots": ", ".join(unknown[:8])}))
     for tensor in event.bad_outputs[:4]:
         params = {"slot": tensor.slot, "max": _plain(tensor.max), "min": _plain(tensor.min), "dtype": tensor.dtype}
         notes.append(Note("evidence.output_bad", params))

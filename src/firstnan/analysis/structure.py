@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from firstnan.dump import Direction, Record, RecordKind
 
+MAX_LEFT_OUT = 12
 MAX_DEPTH = 1000
 """Longest call chain that is followed; construct.json may hold cycles (format document, section 10)."""
 
@@ -51,6 +53,15 @@ class Structure:
         inside = (name, *self.ancestors(name))
         records = (self.by_name[n].name for n in inside if n in self.by_name)
         return next((r.path for r in records if r.kind is not RecordKind.API and r.path), None)
+
+    def left_out(self, name: str) -> tuple[str, ...]:
+        """Calls inside the record's own module that construct.json lists and dump.json does not hold (risk level,
+        filters), at most :data:`MAX_LEFT_OUT`."""
+        if self.inferred:
+            return ()
+        module = name if name in self.inner else self.parents.get(name)
+        found = (n for n, parent in self.parents.items() if parent == module and module and n not in self.by_name)
+        return tuple(itertools.islice(found, MAX_LEFT_OUT))
 
     def after_backward(self, index: int) -> bool:
         return self.last_backward is not None and index > self.last_backward

@@ -187,10 +187,14 @@ REPORT: dict[str, str] = {
     "column.total": "total",
     "column.inputs": "inputs",
     "column.outputs": "outputs",
-    # Progress and the demo.
+    # Progress, what is not installed, and the demo.
     "progress.reading": "reading ranks",
     "progress.ranks": "reading ranks {done}",
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
+    "output.written": "written: {file}",
+    "setup.lacking": "running without {packages}; the answer is the same",
+    "setup.jiter": "jiter (reading is slower)",
+    "setup.rich": "rich (no colours, no progress bar)",
     "demo.what": "The example dump that comes with firstnan: 4 ranks, data parallel 2, tensor parallel 2.",
     "demo.ran": "Ran: {command}",
     "demo.keep": "To look around in it: firstnan demo --to FOLDER",

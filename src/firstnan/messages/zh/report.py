@@ -173,10 +173,14 @@ REPORT: dict[str, str] = {
     "column.total": "总数",
     "column.inputs": "输入",
     "column.outputs": "输出",
-    # Progress and the demo.
+    # Progress, what is not installed, and the demo.
     "progress.reading": "读取 rank",
     "progress.ranks": "读取 rank {done}",
     "progress.done": "已读取 {ranks} 个 rank，{size}，用时 {seconds} s（{rate}/s）",
+    "output.written": "已写入：{file}",
+    "setup.lacking": "未安装 {packages}；结论不受影响",
+    "setup.jiter": "jiter（读取较慢）",
+    "setup.rich": "rich（无颜色，无进度条）",
     "demo.what": "firstnan 自带的示例 dump：4 个 rank，数据并行 2，张量并行 2。",
     "demo.ran": "已运行：{command}",
     "demo.keep": "如需进一步查看：firstnan demo --to 目录",
