@@ -69,7 +69,9 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
             closer = closer or after.closer
             swallowed = swallowed or after.swallowed
         if not readers and here is None and not flow.sends_bad.get(index):
-            endings.add(_unread(flow, record, blind_from))
+            endings.add(_unread(flow, record))
+        if here is None and blind_from is not None and _may_be_read_later(flow, record, blind_from):
+            endings.add(Ending.CUT)
         found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed)
     return found
 
@@ -128,22 +130,27 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     return None
 
 
-def _unread(flow: Flow, record: Record, blind_from: int | None) -> Ending:
-    """No reader: dropped, except at the top, or where the dump stops being readable while a module that
-    holds the record is still running."""
+def _unread(flow: Flow, record: Record) -> Ending:
+    """No reader: a gradient in itself, a result at the top, or dropped."""
     if record.name.direction is Direction.BACKWARD:
         return Ending.GRADIENT
-    structure, chain = flow.structure, flow.structure.ancestors(record.name.full)
-    if blind_from is not None:
-        outer = structure.by_name.get(chain[-1]) if chain else None
-        if outer is None or outer.distrusted or not outer.has_output or outer.index >= blind_from:
-            return Ending.CUT
-    if record.name.direction is Direction.FORWARD and not chain:
+    structure = flow.structure
+    if not structure.ancestors(record.name.full):
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         if structure.last_backward is None and record.index not in flow.calls:
             return Ending.OUTPUT
     return Ending.UNREAD
+
+
+def _may_be_read_later(flow: Flow, record: Record, blind_from: int) -> bool:
+    """Where the dump stops being readable, what a module that is still running wrote may be read by what follows:
+    a residual is added only at the end of its layer."""
+    if record.index in flow.closed or record.name.direction is Direction.BACKWARD:
+        return False
+    chain = flow.structure.ancestors(record.name.full)
+    outer = flow.structure.by_name.get(chain[-1]) if chain else None
+    return outer is None or outer.distrusted or not outer.has_output or outer.index >= blind_from
 
 
 def _blind_from(flow: Flow, truncated: bool) -> int | None:

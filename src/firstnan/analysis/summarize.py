@@ -176,6 +176,8 @@ def _facts(flow: Flow, found: Mapping[int, endings.Outcome]) -> list[CommFact]:
             received = _side(call.received, flow, index, flow.receives_bad)
             if not call.finished or call.freshness is Freshness.WORTHLESS:
                 received = Side.UNKNOWN if call.received else Side.NONE
+            if flow.records[index].distrusted and sent is not Side.BAD:
+                sent = received = Side.UNKNOWN
             after = found.get(index, endings.Outcome()) if Side.BAD in (sent, received) else endings.Outcome()
             late = flow.structure.after_backward(index)
             facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late))
