@@ -41,8 +41,12 @@ def _origins(answer: StepAnswer) -> set[int]:
 def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
     states: dict[RankState, list[int]] = {state: [] for state in RankState}
     bad_source = any(f.sent is Side.BAD for f in call.members.values())
+    reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival is Arrival.RECEIVED}
     for rank, fact in sorted(call.members.items()):
-        states[_state(fact, call, rank, bad_source)].append(rank)
+        state = _state(fact, call, rank, bad_source)
+        if state is RankState.UNDECIDED and rank in reached:
+            state = RankState.PROPAGATED  # its record is stale, and what it read next shows the value
+        states[state].append(rank)
     undecided = sorted({*states[RankState.UNDECIDED], *call.absent})
     apis = Counter(f.call.name.split(".")[1] if "." in f.call.name else f.call.name for f in call.members.values())
     return CollectiveReport(

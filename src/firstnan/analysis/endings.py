@@ -10,6 +10,7 @@ from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
 from firstnan.collectives import CallKind, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
+from firstnan.numerics import ValueState
 from firstnan.rulebook import OperatorKind, short_api
 
 FIRST_RECORDS = 8
@@ -95,6 +96,8 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
     hidden: tuple[str, ...] = ()
     if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
         hidden = structure.left_out(event.record.name.full)
+    if event.kind is EventKind.BIRTH and event.bad_inputs:
+        pending = tuple(_received_masks(flow, event))
     if event.kind is EventKind.ENTRY:
         origin, parameter, writer = _origin(flow, event)
         pending = tuple(_pending(flow, event.index))
@@ -281,6 +284,14 @@ def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Rec
         if near is None and any(t.numel in sizes for t in record.outputs):
             near = record
     return near
+
+
+def _received_masks(flow: Flow, event: Event) -> Iterable[int]:
+    """Receives that brought a -Inf which looks like a mask here; its sender may know better."""
+    sizes = {t.numel for t in event.bad_inputs}
+    for at in sorted((i for i in flow.calls if i < event.index), reverse=True)[:PENDING_CALLS]:
+        if any(t.state is ValueState.NEG_INF and t.numel in sizes for c in flow.calls[at] for t in c.received):
+            yield at
 
 
 def _pending(flow: Flow, index: int) -> Iterable[int]:

@@ -19,6 +19,8 @@ from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState, limits
 from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
+MAX_ILLEGAL = 32
+"""Illegal -Inf tensors that are remembered for recognising them after a cast."""
 _BUFFER_ARGUMENTS = ("input_kwargs.out", "input_kwargs.out.")
 
 
@@ -56,12 +58,15 @@ class Legality:
     suppressed: dict[str, tuple[int, str]] = field(default_factory=dict)
     """rule name -> (count, first example)"""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _illegal: list[TensorStat] = field(default_factory=list)
 
     def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
         """A -Inf input is legal when its writer's was, or when it has mask form and no writer."""
         if record.name.direction is Direction.BACKWARD:
             return False
         known = self._known.get(_key(tensor))
+        if known is None and any(_rounded(tensor, one) for one in self._illegal):
+            known = False
         if tensor.state is ValueState.NON_FINITE:
             return bool(known)
         if tensor.state is not ValueState.NEG_INF:
@@ -84,6 +89,8 @@ class Legality:
             return False
         legal = self._judge(record, tensor, inputs)
         self._known[_key(tensor)] = legal
+        if not legal and len(self._illegal) < MAX_ILLEGAL:
+            self._illegal.append(tensor)
         return legal
 
     def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
@@ -133,9 +140,20 @@ def _sums_of_masks(record: Record, inputs: Sequence[TensorStat]) -> bool:
         return False
     for tensor in inputs:
         limit = limits(tensor.dtype)
-        if limit is not None and isinstance(tensor.min, float) and tensor.min <= -0.5 * limit.largest:
+        if limit is None or tensor.state is not ValueState.FINITE or tensor.min is None:
+            continue
+        if tensor.min <= -0.5 * limit.largest:
             return True
     return False
+
+
+def _rounded(tensor: TensorStat, other: TensorStat) -> bool:
+    """The same tensor after an undumped cast: as many elements, Max equal up to bfloat16's rounding."""
+    if tensor.state is not ValueState.NEG_INF or tensor.numel != other.numel:
+        return False
+    if not isinstance(tensor.max, float) or not isinstance(other.max, float):
+        return False
+    return math.isclose(tensor.max, other.max, rel_tol=2.0**-7)
 
 
 def _key(tensor: TensorStat) -> tuple[object, ...]:

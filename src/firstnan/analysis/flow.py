@@ -14,6 +14,8 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``carried_out_by_attribute``
     ... except a scalar or an infinity that nothing inside read, when a later record reads the very same value and
     nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
+``written_in_place``
+    ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
 ``module_repeats``
@@ -24,7 +26,7 @@ Rules (design section 5, "What decides"), each tested under its name:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from firstnan.analysis.events import Event, EventKind, Value
@@ -33,7 +35,7 @@ from firstnan.analysis.structure import Structure
 from firstnan.collectives import CommCall
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
-from firstnan.rulebook import OperatorKind, Rulebook
+from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
@@ -125,8 +127,16 @@ class Flow:
             if any(t.state.is_unknown and t.is_floating for t in taken):
                 self.bad_inputs[record.name.full] = record.index
             self._event(record, EventKind.BIRTH, legal, bad_out)
-        for tensor in bad_out:
+        for tensor in bad_out or self._written_in_place(record, bad_in):
             self._write(record, tensor)
+
+    def _written_in_place(self, record: Record, bad_in: Sequence[TensorStat]) -> list[TensorStat]:
+        """written_in_place: the first argument, when bad values went into it and no output shows it."""
+        if record.outputs or short_api(record.name) not in ("__setitem__", "index_put", "copy", "masked_scatter"):
+            return []
+        target = record.inputs[0] if record.inputs else None
+        written = [t for t in bad_in if target is not None and t.slot != target.slot]
+        return [replace(target, state=t.state, max=t.max, min=t.min) for t in written[:1] if target is not None]
 
     def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
         writers: list[Value] = []
@@ -145,7 +155,7 @@ class Flow:
                 self.memory.setdefault(record.index, value.writer)
         if not live:
             self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
-        if not bad_out and not sending:
+        if not bad_out and not sending and not self._written_in_place(record, bad_in):
             selector = self.book.is_(record.name, OperatorKind.SELECTOR)
             saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
             kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None

@@ -212,6 +212,11 @@ def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
         if not calls:
             return RankOutcome(rank, event, Arrival.COMMUNICATION)
         return _received(rank, event, calls[0], first)
+    if event.kind is EventKind.BIRTH:
+        for call in (c for index in event.pending for c in matching.at(rank, index)):
+            sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
+            if sources:
+                return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
     if event.kind is EventKind.ENTRY:
         for index in event.pending:
             for call in matching.at(rank, index):
