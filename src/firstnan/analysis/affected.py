@@ -44,8 +44,8 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
     reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival is Arrival.RECEIVED}
     for rank, fact in sorted(call.members.items()):
         state = _state(fact, call, rank, bad_source)
-        if state is RankState.UNDECIDED and rank in reached:
-            state = RankState.PROPAGATED  # its record is stale, and what it read next shows the value
+        if rank in reached and state in (RankState.UNDECIDED, RankState.SOURCE):
+            state = RankState.PROPAGATED  # a stale record, or an input that shows the result
         states[state].append(rank)
     undecided = sorted({*states[RankState.UNDECIDED], *call.absent})
     apis = Counter(f.call.name.split(".")[1] if "." in f.call.name else f.call.name for f in call.members.values())

@@ -141,7 +141,8 @@ def _unread(flow: Flow, record: Record) -> Ending:
     if not structure.ancestors(record.name.full):
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
-        if structure.last_backward is None and record.index not in flow.calls:
+        slots = any(call.api.startswith("all_to_all") for call in flow.calls.get(record.index, ()))
+        if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
     return Ending.UNREAD
 

@@ -90,8 +90,6 @@ class Event:
     """Operators of the same module that construct.json lists and the dump left out: one of them may have made it."""
     after_backward: bool = False
     """True: after the last backward record of the step (reduction, clipping, optimizer)."""
-    recompute_of: str | None = None
-    """Forward events in the middle of backward: the first forward record of the same module call."""
     module: str | None = None
     """Path of the innermost module around the record (``layers.3.self_attn``)."""
     run_up: tuple[RunUp, ...] = ()

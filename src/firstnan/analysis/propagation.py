@@ -13,6 +13,8 @@ Rules, each tested under its name:
 ``absent_member_is_the_source``
     A bad result, all recorded inputs clean, a member without a record: ``missing_rank`` with its number;
     when that rank's modules show an event of its own (L0), that event.
+``zero_dim_input_shows_the_result``
+    In 8.1.x a 0-dim tensor's recorded input is its value after the call: not every bad input is a source there.
 ``unrecorded_communication``
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
     rank's own birth, came from there.
@@ -218,6 +220,9 @@ def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
             if sources:
                 return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
     if event.kind is EventKind.ENTRY:
+        aliased = _aliased(rank, event, matching, first)
+        if aliased is not None:
+            return aliased
         for index in event.pending:
             for call in matching.at(rank, index):
                 outcome = _stale(rank, event, call, first)
@@ -240,6 +245,24 @@ def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Ev
     if beyond is not None:
         return RankOutcome(rank, event, Arrival.MISSING, call, (beyond,))
     return RankOutcome(rank, event, Arrival.COMMUNICATION, call)
+
+
+def _aliased(rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None]) -> RankOutcome | None:
+    """zero_dim_input_shows_the_result: 8.1.x records a 0-dim tensor's input as it is after an in-place call (format
+    document, section 7.3), so that every member looks like a source; the one that made the value is.
+    """
+    for call in matching.at(rank, event.index):
+        fact = call.members[rank]
+        if not fact.call.in_place or any(t.shape != () for t in fact.call.sent):
+            continue
+        makers = tuple(
+            r
+            for r, f in call.members.items()
+            if r != rank and f.sent is Side.BAD and (made := first.get(r)) is not None and made.index < f.call.index
+        )
+        if makers:
+            return RankOutcome(rank, event, Arrival.RECEIVED, call, makers)
+    return None
 
 
 def _rank_beyond(call: MatchedCall) -> int | None:

@@ -110,7 +110,9 @@ def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> 
 
 def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
     event = outcome.event
-    where = Where.OPERATOR if event.kind is EventKind.BIRTH else _WHERE[event.origin or Origin.BETWEEN_RECORDS]
+    where = _WHERE[event.origin or Origin.BETWEEN_RECORDS]
+    if event.kind is EventKind.BIRTH:
+        where = Where.UNDUMPED_OPERATOR if _is_partly_blind(event) else Where.OPERATOR
     return RootCause(
         step=step,
         rank=outcome.rank,
@@ -126,6 +128,12 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) 
         alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
         run_up=event.run_up,
     )
+
+
+def _is_partly_blind(event: Event) -> bool:
+    """Some inputs are known to be clean and others have no statistics: the value may have come in through those."""
+    states = [t.state.is_unknown for t in event.record.inputs if t.is_floating]
+    return any(states) and not all(states)
 
 
 def _evidence(event: Event) -> tuple[Note, ...]:
