@@ -11,6 +11,8 @@ from firstnan.analysis.summarize import CommFact, Side
 from firstnan.collectives import Freshness
 from firstnan.report import CollectiveReport, Hop, RankState
 
+UNRECORDED = "unrecorded"
+"""``Hop.via`` of communication that left no record (DDP, FSDP, DTensor)."""
 MAX_COLLECTIVES = 500
 """Affected calls that a report lists; the first ones in causal order."""
 
@@ -80,22 +82,30 @@ def _state(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> Ra
 
 
 def hops(answer: StepAnswer) -> tuple[Hop, ...]:
-    """How each rank got its first bad value; ranks that got it through one call stand together."""
+    """How each rank got its first bad value, in causal order; ranks that got it through one call stand together.
+
+    Of several senders the one that was reached first is named.
+    """
+    roots = [o.rank for o in answer.spread.outcomes if o.arrival not in (Arrival.RECEIVED, Arrival.UNRECORDED)]
+    roots += [r for o in answer.spread.of(Arrival.MISSING) for r in o.sources]
+    reached = {rank: place for place, rank in enumerate(dict.fromkeys(roots))}
+    followers = [o for o in answer.spread.outcomes if o.arrival in (Arrival.RECEIVED, Arrival.UNRECORDED) and o.sources]
+    order = causal_order(answer.matching) if followers else {}
+    places = {id(call): order.get(position, 0) for position, call in enumerate(answer.matching.calls)} if order else {}
+    followers.sort(key=lambda o: (o.call is None, places.get(id(o.call), 0), o.rank))
     together: dict[tuple[int, int], Hop] = {}
-    for outcome in answer.spread.outcomes:
-        if outcome.arrival not in (Arrival.RECEIVED, Arrival.UNRECORDED) or not outcome.sources:
-            continue
-        source = outcome.sources[0]
+    for outcome in followers:
+        source = min(outcome.sources, key=lambda r: (reached.get(r, len(reached)), r))
         call = outcome.call
         if call is not None:
             from_op = call.members[source].call.name if source in call.members else ""
-            to_op = call.members[outcome.rank].call.name
-            key, via = (id(call), source), call.api
+            to_op, via = call.members[outcome.rank].call.name, call.api
         else:
-            from_op, to_op = "", outcome.event.record.name.full
-            key, via = (-1, source), "unrecorded"
+            from_op, to_op, via = "", outcome.event.record.name.full, UNRECORDED
+        key = (id(call), source)
         before = together.get(key)
         to_ranks = (*(before.to_ranks if before else ()), outcome.rank)
         to_ops = {**(before.to_ops if before else {}), outcome.rank: to_op}
         together[key] = Hop(answer.step, source, from_op, to_ranks, to_ops, via)
+        reached.setdefault(outcome.rank, len(reached))
     return tuple(together.values())
