@@ -11,6 +11,8 @@ from firstnan.analysis.summarize import CommFact, Side
 from firstnan.collectives import Freshness
 from firstnan.report import CollectiveReport, Hop, RankState
 
+MAX_ENTRIES = 50_000
+"""Members that the listed calls may have together: keeps a report of a thousand ranks readable."""
 UNRECORDED = "unrecorded"
 """``Hop.via`` of communication that left no record (DDP, FSDP, DTensor)."""
 MAX_COLLECTIVES = 500
@@ -23,8 +25,14 @@ def collectives(answer: StepAnswer) -> tuple[CollectiveReport, ...]:
     if not live:
         return ()
     order = causal_order(answer.matching)
-    chosen = sorted(live, key=lambda p: order[p])[:MAX_COLLECTIVES]
-    return tuple(_collective(answer, answer.matching.calls[p]) for p in chosen)
+    found: list[CollectiveReport] = []
+    entries = 0
+    for position in sorted(live, key=lambda p: order[p])[:MAX_COLLECTIVES]:
+        found.append(_collective(answer, answer.matching.calls[position]))
+        entries += found[-1].total_ranks
+        if entries >= MAX_ENTRIES:
+            break
+    return tuple(found)
 
 
 def _origins(answer: StepAnswer) -> set[int]:

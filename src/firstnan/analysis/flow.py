@@ -168,9 +168,8 @@ class Flow:
         """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
         if not taken or not all(t.state.is_unknown for t in taken if t.is_floating):
             return False
-        return any(
-            v.is_open and v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in self._values
-        )
+        near = islice(reversed(self._values), SEARCH)
+        return any(v.is_open and v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in near)
 
     def _initialiser(self, record: Record) -> None:
         bad = [t for t in record.outputs if t.state.is_bad]
@@ -190,7 +189,7 @@ class Flow:
             for value in self._writers(record, tensor):
                 self._link(value.writer, record.index)
                 value.readers.append(record.index)
-        if not any(v.backward and v.is_open for v in self._values):
+        if not self.bad_backward:
             self.late.append(Event(EventKind.ENTRY, record, tuple(bad), tuple(bad)))
         for tensor in bad:
             self._write(record, tensor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firstnan.dump import Direction, Record, RecordKind
 
@@ -32,9 +32,16 @@ class Structure:
     """False for level L0: modules are the operators."""
     inferred: bool = False
     """True: no construct.json; nesting of modules was taken from their paths, operators have no known module."""
+    _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Parents of a record, innermost first; guarded against cycles."""
+        known = self._chains.get(name)
+        if known is None:
+            known = self._chains[name] = self._ancestors(name)
+        return known
+
+    def _ancestors(self, name: str) -> tuple[str, ...]:
         chain: list[str] = []
         seen = {name}
         parent = self.parents.get(name)
