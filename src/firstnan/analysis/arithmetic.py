@@ -105,7 +105,8 @@ def _scale_bound(
         return max(known) ** 2 * sum(t.numel or 1 for t in tensors)
     if api in ("prod", "cumprod"):
         return None
-    return math.prod([*known, *scalars])
+    bound = math.prod([*known, *scalars])
+    return None if math.isnan(bound) else bound
 
 
 def _power(base: float, exponent: float) -> float:

@@ -2,6 +2,7 @@
 
 Bounds (design, rule 12), each tested under its name:
 
+``moved_within_bounds``    broadcast, gather, all_to_all ... give nothing larger than the largest that was put in.
 ``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX: than the largest.
 ``members_agree``          every member of all_reduce, broadcast and all_gather holds the same result.
 ``receiver_equals_sender`` a message arrives as it was sent.
@@ -23,6 +24,9 @@ SLACK = 1.05
 """Rounding of a low-precision sum can exceed the exact bound by a little."""
 TOLERANCE = 1e-2
 """Relative difference of Max or Min that is still the same tensor."""
+_MOVING = frozenset(
+    {"broadcast", "scatter", "gather", "all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single"}
+)
 _SAME_RESULT = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor"})
 
 
@@ -41,17 +45,17 @@ def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
 
 
 def result_bound(call: MatchedCall) -> float | None:
-    """The largest absolute value a reduction can give; None for other calls and unknown inputs.
+    """The largest absolute value that a member can get; None when an input is not known.
 
-    Example: SUM over members with 2 and 3 is at most 5.
+    Example: SUM over members with 2 and 3 gives at most 5, all_gather and broadcast of them at most 3.
     """
     facts = list(call.members.values())
-    if not any(f.call.reduces for f in facts):
-        return None
     values = [largest(f.call.sent) for f in facts]
     if any(v is None for v in values):
         return None
     known = [v for v in values if v is not None]
+    if not any(f.call.reduces for f in facts):
+        return max(known) if call.api in _MOVING else None
     operators = {f.call.reduce_op for f in facts}
     return sum(known) if operators <= {None, "SUM"} else max(known) if operators <= {"AVG", "MAX", "MIN"} else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
@@ -79,7 +79,31 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
-    return tuple(_finish(flow, event, found[event.index]) for event in flow.events[:MAX_EVENTS])
+    events = [_finish(flow, event, found[event.index]) for event in flow.events[:MAX_EVENTS]]
+    return tuple(_with_recompute(flow, event, events) for event in events)
+
+
+def _with_recompute(flow: Flow, event: Event, events: Sequence[Event]) -> Event:
+    """recomputed_forward_feeds_backward: a forward record in the middle of backward (activation checkpointing) is
+    read by the backward of its own layer, whose records carry the number of the first, clean call.
+
+    Example: ``gelu.2.forward`` (recomputed) gives NaN, then ``linear.3.backward`` makes NaN of a finite gradient.
+    """
+    forward = event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD
+    if not forward or event.is_live or not flow.structure.in_backward(event.index) or event.index in flow.closed:
+        return event
+    layer = _outermost_path(flow, event.record)
+    for later in events:
+        born = later.kind is EventKind.BIRTH and later.direction is Direction.BACKWARD
+        if born and later.index > event.index and layer is not None and _outermost_path(flow, later.record) == layer:
+            return replace(event, endings=event.endings | {Ending.GRADIENT})
+    return event
+
+
+def _outermost_path(flow: Flow, record: Record) -> str | None:
+    chain = flow.structure.ancestors(record.name.full)
+    modules = (flow.structure.by_name[n].name.path for n in reversed(chain) if n in flow.structure.by_name)
+    return next((path for path in modules if path), None)
 
 
 def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
@@ -229,7 +253,7 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     position = key.split(".", 1)[0]
     if short_api(record.name) in ("batch_norm", "instance_norm") and key in ("1", "2"):
         return "running_mean" if key == "1" else "running_var"
-    if tensor.requires_grad is False:
+    if tensor.requires_grad is False and _was_written(flow, record, tensor):
         return None
     weights = _WEIGHT_ARGUMENTS.get(short_api(record.name), ())
     if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
@@ -237,9 +261,13 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     if place == "input_kwargs" and position in _WEIGHT_KEYWORDS:
         return position
     if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
-        made = any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
-        return None if made else "weight"
+        return None if _was_written(flow, record, tensor) else "weight"
     return None
+
+
+def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Some earlier record gave a tensor of this size: it may be computed, a frozen weight never is."""
+    return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
 
 
 def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:

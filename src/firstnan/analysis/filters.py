@@ -135,14 +135,18 @@ class Legality:
 
 
 def _sums_of_masks(record: Record, inputs: Sequence[TensorStat]) -> bool:
-    """Two masks of the dtype's most negative value added up: -Inf where both mask, harmless in itself."""
+    """Masks of (about) the dtype's most negative value added up: -Inf where both mask, harmless in itself.
+
+    An activation that is merely large overflows for real: a mask has no positive element, or stands at the limit.
+    """
     if short_api(record.name) not in ("add", "__add__", "__radd__", "__iadd__", "sub", "__sub__", "baddbmm"):
         return False
     for tensor in inputs:
         limit = limits(tensor.dtype)
         if limit is None or tensor.state is not ValueState.FINITE or tensor.min is None:
             continue
-        if tensor.min <= -0.5 * limit.largest:
+        is_mask = tensor.max is not None and tensor.max <= 0
+        if tensor.min <= (-0.5 if is_mask else -0.99) * limit.largest:
             return True
     return False
 

@@ -10,7 +10,8 @@ Rules (design section 5, "What decides"), each tested under its name:
     A backward record reads only what backward records and communication wrote; gradients of parameters are
     not read by gradients of activations.
 ``closed_inside_module``
-    What was written inside a module whose outputs are all finite cannot be read outside.
+    What was written inside a module whose floating outputs are all finite cannot be read outside. A module that
+    returns no floating tensor proves nothing: it may keep the value as an attribute.
 ``carried_out_by_attribute``
     ... except a scalar or an infinity that nothing inside read, when a later record reads the very same value and
     nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
@@ -209,7 +210,8 @@ class Flow:
         if bad_in:
             self.bad_inputs[record.name.full] = record.index
         if not bad_out:
-            finite = record.has_output and record.outputs and all(not t.state.is_unknown for t in record.outputs)
+            given = [t for t in record.outputs if t.is_floating]
+            finite = record.has_output and given and all(not t.state.is_unknown for t in given)
             if finite and record.name.direction is Direction.FORWARD:
                 for value in inside:
                     if value.is_open:

@@ -11,7 +11,7 @@ from firstnan.analysis.matching import Matching, match, world_of
 from firstnan.analysis.propagation import Spread, spread
 from firstnan.analysis.summarize import RankSummary
 from firstnan.dump import Direction
-from firstnan.report import RootCause, SymptomKind
+from firstnan.report import RootCause, SymptomKind, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,16 @@ def _only_scaled_gradients(answer: StepAnswer) -> bool:
     if symptoms & {SymptomKind.LOSS, SymptomKind.PARAMETER}:
         return False
     return all(
-        cause.direction is Direction.BACKWARD and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+        _is_after_forward(cause, answer) and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
         for cause in answer.causes
     )
+
+
+def _is_after_forward(cause: RootCause, answer: StepAnswer) -> bool:
+    """A backward record, or a reduction of gradients after the last one."""
+    last = answer.summaries[cause.rank].last_backward if cause.rank in answer.summaries else None
+    late = last is not None and cause.exec_order is not None and cause.exec_order > last
+    return cause.direction is Direction.BACKWARD or (late and cause.where is Where.COMMUNICATION)
 
 
 def _is_healthy(answer: StepAnswer) -> bool:

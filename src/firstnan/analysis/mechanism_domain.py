@@ -109,6 +109,14 @@ def log_zero(case: Case) -> Mechanism | None:
     return found(MechanismKind.LOG_ZERO, _CERTAIN, "why.log_zero", value=min(lows))
 
 
+def nan_argument(case: Case) -> Mechanism | None:
+    """A plain number among the arguments is NaN: it was computed outside the framework."""
+    for scalar in case.record.scalars:
+        if isinstance(scalar.value, float) and math.isnan(scalar.value) and not scalar.slot.startswith("output"):
+            return found(MechanismKind.UNKNOWN, _CERTAIN, "why.nan_argument", slot=scalar.slot)
+    return None
+
+
 def outside_domain(case: Case) -> Mechanism | None:
     """sqrt of a negative number, acos beyond 1: NaN, and none of the named mechanisms."""
     low = families.DOMAINS.get(case.api)

@@ -59,7 +59,7 @@ def surroundings(
     Ranks of root causes come first and whole; the others are cut to AROUND_OTHERS records on both sides.
     """
     roots = frozenset(root_ranks)
-    kept = []
+    kept: list[Surroundings] = []
     for rank, index, records in sorted(found, key=lambda one: (one[0] not in roots, one[0])):
         if rank not in roots:
             records = tuple(r for r in records if abs(r.exec_order - index) <= AROUND_OTHERS)

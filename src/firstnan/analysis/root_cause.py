@@ -10,7 +10,7 @@ from firstnan.analysis import mechanism
 from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
-from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.propagation import Arrival, RankOutcome, Spread, causal_order
 from firstnan.analysis.summarize import RankSummary, Side
 from firstnan.dump import Direction
 from firstnan.numerics import limits, magnitude
@@ -40,8 +40,8 @@ def root_causes(
     causes = [_own(step, outcome, summaries) for outcome in own]
     causes += corrupted
     causes += _communication(step, spread.of(Arrival.COMMUNICATION))
-    if not causes:
-        causes += _missing(step, spread.of(Arrival.MISSING))
+    absent = spread.of(Arrival.MISSING)
+    causes += _missing(step, _independent(absent, matching) if causes else absent)
     if not causes:
         causes += [
             _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries)
@@ -287,6 +287,23 @@ def _missing(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
         explained.update(o.rank for o in reached)
         causes.append(_missing_cause(step, rank, reached))
     return causes
+
+
+def _independent(outcomes: tuple[RankOutcome, ...], matching: Matching) -> tuple[RankOutcome, ...]:
+    """Those whose absent source was reached by nothing bad before, so that no other cause explains it."""
+    if not outcomes:
+        return ()
+    order = causal_order(matching)
+    places = {id(call): order[position] for position, call in enumerate(matching.calls)}
+    reached: dict[int, int] = {}
+    for call in matching.calls:
+        if any(f.sent is Side.BAD for f in call.members.values()):
+            for rank in call.absent:
+                reached[rank] = min(reached.get(rank, places[id(call)]), places[id(call)])
+    return tuple(
+        o for o in outcomes
+        if o.call is not None and all(reached.get(r, math.inf) > places[id(o.call)] for r in o.sources)
+    )  # fmt: skip
 
 
 def _reduction_overflows(call: MatchedCall) -> bool:
