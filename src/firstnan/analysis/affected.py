@@ -51,7 +51,8 @@ def _origins(answer: StepAnswer) -> set[int]:
 def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
     states: dict[RankState, list[int]] = {state: [] for state in RankState}
     bad_source = any(f.sent is Side.BAD for f in call.members.values())
-    reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival is Arrival.RECEIVED}
+    foreign = (Arrival.RECEIVED, Arrival.MISSING)
+    reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival in foreign}
     for rank, fact in sorted(call.members.items()):
         state = _state(fact, call, rank, bad_source)
         if rank in reached and state in (RankState.UNDECIDED, RankState.SOURCE):

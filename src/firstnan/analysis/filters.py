@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from firstnan.analysis.families import REDUCING_SUMS
 from firstnan.collectives import CommCall, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState, limits
@@ -94,29 +95,36 @@ class Legality:
         return legal
 
     def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        constant = any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float))
+        negative = [t for t in inputs if t.state is ValueState.NEG_INF]
+        legal = [self.legal_input(record, t) for t in negative]
         rule = self.book.find(record.name, OperatorKind.MASK)
-        if rule is not None:
+        if rule is not None and (constant or not all(self._is_known_illegal(t) for t in negative) or not negative):
             self._count(rule.name, record)
             return True
         rule = self.book.find(record.name, OperatorKind.INITIALISER)
         if rule is not None:
             self._count(rule.name, record)
             return True
-        if any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float)):
+        if constant:
             self._count("minus_inf_constant", record)
             return True
-        if _sums_of_masks(record, inputs):
+        if is_mask_sum(record, inputs):
             self._count("mask_sum", record)
             return True
-        negative = [t for t in inputs if t.state is ValueState.NEG_INF]
+        if tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS:
+            return False  # a sum or mean over masked elements: the mask got where it does not belong
         if negative:
-            legal = all(self.legal_input(record, t) for t in negative)
-            if legal:
+            if all(legal):
                 self._count("inherited_minus_inf", record)
-            return legal
+            return all(legal)
         if record.name.kind is RecordKind.MODULE:
             return self._known.get(_key(tensor), False)
         return False
+
+    def _is_known_illegal(self, tensor: TensorStat) -> bool:
+        """Written by a record whose -Inf is not legal, log(0) say; a mask-like operator only passes it on."""
+        return self._known.get(_key(tensor)) is False or any(_rounded(tensor, one) for one in self._illegal)
 
     def mirrored(self, tensor: TensorStat) -> None:
         """A +Inf that is not legal: its negation, should an undumped operator make it, is not legal either."""
@@ -134,7 +142,7 @@ class Legality:
         self.suppressed[rule] = (count + 1, example)
 
 
-def _sums_of_masks(record: Record, inputs: Sequence[TensorStat]) -> bool:
+def is_mask_sum(record: Record, inputs: Sequence[TensorStat]) -> bool:
     """Masks of (about) the dtype's most negative value added up: -Inf where both mask, harmless in itself.
 
     An activation that is merely large overflows for real: a mask has no positive element, or stands at the limit.

@@ -89,7 +89,7 @@ def overflow(case: Case) -> Mechanism | None:
     """
     tensor, limit = case.bad_output, case.limit
     kind = _OVERFLOWS.get(limit.name) if limit else None
-    if tensor is None or limit is None or kind is None:
+    if tensor is None or limit is None or kind is None or any(t.state.is_bad for t in case.record.inputs):
         return None
     value = largest(case.record.inputs)
     if case.is_backward:
