@@ -125,7 +125,6 @@ def test_text_in_an_error_is_harmless(calls: Calls, dump: Path, capsys: pytest.C
         [],
         ["nonsense"],
         ["analyze"],
-        ["trace", "x"],
         ["show", "x"],
         ["analyze", "x", "--step", "a"],
         ["analyze", "x", "--ranks", "5-1"],
@@ -177,6 +176,50 @@ def test_without_options_the_defaults_are_asked_for(
 ) -> None:
     run(["analyze", dump], capsys)
     assert calls.options == Options()
+
+
+def test_trace_of_a_rank_folder_needs_no_number(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (dump / "step0" / "rank2").mkdir()
+    assert run(["trace", dump / "step0" / "rank2"], capsys)[0] == 3  # nothing in it
+    (dump / "step0" / "rank2" / "dump.json").write_text("{}")
+    run(["trace", dump / "step0" / "rank2"], capsys)
+    assert calls.ranks == [2]
+    code, out, err = run(["trace", dump], capsys)
+    assert (code, out) == (2, "")
+    assert "holds the ranks 0,2" in err
+
+
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize(
+    ("command", "start"),
+    [(["ranks"], '{\n  "Distributed.all_reduce.1.forward"'), (["trace", "--rank", "2"], '{\n  "rank": 2')],
+)
+def test_the_mission_file_comes_besides_the_text(
+    command: list[str], start: str, dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run([*command, dump, "--mission-file", tmp_path / "any.txt"], capsys)
+    assert (code, err) == (1, f"written: {tmp_path / 'any.txt'}\n")
+    assert "Distributed.all_reduce.1.forward" in out or "Torch.exp.0.forward" in out
+    assert (tmp_path / "any.txt").read_text("utf-8").startswith(start)
+
+
+def test_a_mission_file_in_the_dump_is_refused(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(["ranks", dump, "--mission-file", dump / "r.json"], capsys)
+    assert code == 2
+    assert "inside the dump folder" in err
+    assert calls.paths == []
+
+
+@pytest.mark.usefixtures("calls")
+def test_what_is_not_installed_is_told_in_one_line(
+    dump: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "HAS_JITER", False)
+    monkeypatch.setattr(cli, "HAS_RICH", False)
+    _, out, err = run(["analyze", dump], capsys)
+    assert out.startswith("+Inf began")
+    assert err.count("\n") == 1
+    assert "jiter (reading is slower), rich (no colours, no progress bar)" in err
 
 
 def test_trace_asks_for_one_rank(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:

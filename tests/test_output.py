@@ -125,3 +125,8 @@ def test_a_folder_is_no_target(dump: Path, tmp_path: Path) -> None:
 def test_a_target_without_a_folder_is_told_before_the_work(dump: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="there is no folder"):
         check_target(tmp_path / "none" / "r.json", dump)
+
+
+def test_a_dump_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    """A mistyped path is told as such by the reader, not as a target inside the dump."""
+    check_target(tmp_path / "r.json", tmp_path / "mistyped")

@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _input(ranks)
     _reading(ranks)
-    _showing(ranks, list(Format))
+    _showing(ranks, list(Format), CROSS_RANK_FILE)
 
     trace = _command(
         commands,
@@ -61,9 +61,9 @@ def parser() -> argparse.ArgumentParser:
         "exec_order, output, input_info, construct_chain and stack_info. --format json is the whole report.",
     )
     _input(trace)
-    _rank(trace)
+    _rank(trace, required=False)
     _reading(trace, ranks=False)
-    _showing(trace, list(Format))
+    _showing(trace, list(Format), SINGLE_RANK_FILE)
 
     show = _command(commands, "show", "look at the records around one place")
     _input(show)
@@ -136,8 +136,9 @@ def _input(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", type=Path, metavar="PATH", help="dump root, step folder or rank folder")
 
 
-def _rank(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--rank", type=_whole_number, required=True, metavar="N", help="the rank")
+def _rank(command: argparse.ArgumentParser, *, required: bool = True) -> None:
+    words = "the rank" if required else "the rank (not needed when PATH holds one rank only)"
+    command.add_argument("--rank", type=_whole_number, required=required, metavar="N", help=words)
 
 
 def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
@@ -174,7 +175,7 @@ def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
     )
 
 
-def _showing(command: argparse.ArgumentParser, forms: Sequence[Format]) -> None:
+def _showing(command: argparse.ArgumentParser, forms: Sequence[Format], mission_file: str = "") -> None:
     group = command.add_argument_group("how it is shown")
     group.add_argument(
         "--format",
@@ -184,6 +185,10 @@ def _showing(command: argparse.ArgumentParser, forms: Sequence[Format]) -> None:
     group.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside the dump"
     )
+    if mission_file:
+        group.add_argument(
+            "--mission-file", type=Path, metavar="FILE", help=f"besides, write what {mission_file} holds there"
+        )
     group.add_argument("--redact", action="store_true", help="leave out source lines and absolute paths")
     _words(command)
 

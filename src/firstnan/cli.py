@@ -20,11 +20,12 @@ from firstnan.options import Options
 from firstnan.output import check_target, write_whole
 from firstnan.printable import printable
 from firstnan.progress import ReadingProgress
+from firstnan.readers.lenient_json import HAS_JITER
 from firstnan.report import Report
 from firstnan.report_json import dumps
 from firstnan.report_schema import json_schema
 from firstnan.reporters import Format, Settings, View, load, render
-from firstnan.reporters.console import render_outline
+from firstnan.reporters.console import HAS_RICH, render_outline
 from firstnan.reporters.excerpt_view import outline_excerpt
 
 EXIT_INTERRUPTED = 130
@@ -65,15 +66,17 @@ def _trace(chosen: argparse.Namespace) -> int:
 
 def _report(chosen: argparse.Namespace, view: View) -> int:
     form, target, language = command_line.form(chosen), chosen.output, _language(chosen)
+    mission_file: Path | None = getattr(chosen, "mission_file", None)
     to_file = target is not None and str(target) != "-"
-    if to_file:
-        check_target(target, chosen.path)
+    for file in (target if to_file else None, mission_file):
+        if file is not None:
+            check_target(file, chosen.path)
     load(form)  # a form that is not there is told before the work, not after
     options = command_line.options(chosen)
     settings = Settings(
         language=language,
         view=view,
-        rank=getattr(chosen, "rank", None),
+        rank=_rank(chosen) if view is View.TRACE else None,
         verbose=chosen.verbose,
         redact=chosen.redact,
         width=_DEFAULT_WIDTH if to_file else _width(),
@@ -81,6 +84,9 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     )
     report = _read(chosen.path, settings, options)
     content = render(report, form, settings)
+    if mission_file is not None:
+        write_whole(mission_file, render(report, Format.MISSION, settings).encode("utf-8"))
+        _say(text("output.written", language, file=Words(printable(str(mission_file)))))
     if to_file:
         write_whole(target, content.encode("utf-8"))
         return report.exit_code
@@ -88,7 +94,12 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     return report.exit_code
 
 
+def _rank(chosen: argparse.Namespace) -> int:
+    return pipeline.only_rank(chosen.path) if chosen.rank is None else int(chosen.rank)
+
+
 def _read(path: Path, settings: Settings, options: Options) -> Report:
+    _say_what_is_lacking(settings.language)
     if settings.view is View.TRACE and settings.rank is not None:
         return pipeline.trace(path, settings.rank, options)
     with ReadingProgress(settings.language) as progress:
@@ -174,6 +185,14 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr)  # noqa: T201  (the one module that prints)
     except (OSError, UnicodeEncodeError):
         return
+
+
+def _say_what_is_lacking(language: Language) -> None:
+    """One line where an optional package is not installed; what is found does not depend on them."""
+    there = {"setup.jiter": HAS_JITER, "setup.rich": HAS_RICH}
+    lacking = ", ".join(text(key, language) for key, installed in there.items() if not installed)
+    if lacking:
+        _say("firstnan: " + text("setup.lacking", language, packages=Words(lacking)))
 
 
 def _put(content: str, *, is_text: bool) -> None:

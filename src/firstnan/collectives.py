@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from firstnan.dump import GroupRef, PeerOp, Record, Scalar, TensorStat
 
@@ -162,6 +163,23 @@ class CommCall:
     in_place: bool = False
     finished: bool = True
     """False: the record has no output, the run died or raised inside the call."""
+
+
+class CallKey(NamedTuple):
+    """What tells the series that a call belongs to on its rank; the calls of one series are counted together."""
+
+    kind: CallKind
+    api: str
+    group: tuple[int, ...] | None
+    knowledge: GroupKnowledge
+    label: str | None
+    peer: int | None
+    tag: int
+
+    @classmethod
+    def of(cls, call: CommCall) -> CallKey:
+        peer = None if call.kind is CallKind.COLLECTIVE else call.peer
+        return cls(call.kind, call.api, call.group, call.knowledge, call.group_label, peer, call.tag)
 
 
 def is_communication(record: Record) -> bool:

@@ -26,7 +26,7 @@ def check_target(target: Path, dump: Path) -> None:
     """
     place = target.resolve()
     root = dump.resolve()
-    if not root.is_dir():
+    if root.exists() and not root.is_dir():
         root = root.parent
     inside = place.is_relative_to(root)
     while _PART_OF_DUMP.fullmatch(root.name):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from firstnan.dump import Direction, Frame, Problem, TensorStat
+from firstnan.report_views import CallMap, Surroundings
 
 SCHEMA_VERSION = "firstnan.report/1"
 
@@ -317,6 +318,10 @@ class Report:
     """Loss, gradients or parameters: which of them is hit, in one or two sentences."""
     caveats: tuple[Note, ...] = ()
     """What could change the answer, and how."""
+    call_map: CallMap | None = None
+    """The communication calls of the first bad step that were looked at; None without any."""
+    surroundings: tuple[Surroundings, ...] = ()
+    """Records around the first bad value of each rank it reached; ranks of root causes first."""
 
     @property
     def exit_code(self) -> int:
@@ -341,3 +346,9 @@ class Report:
         from firstnan.report_from_json import from_dict
 
         return from_dict(document)
+
+    def _repr_html_(self) -> str:
+        """The answer for a notebook: static, no script; the complete page is the HTML report."""
+        from firstnan.reporters.html_static import fragment
+
+        return fragment(self)

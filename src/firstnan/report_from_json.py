@@ -31,6 +31,7 @@ from firstnan.report import (
     Verdict,
     Where,
 )
+from firstnan.report_views import CallMap, MapRow, NearRecord, Surroundings
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -84,6 +85,8 @@ def _report(doc: Mapping[str, Any]) -> Report:
         ),
         story=_read_notes(doc["story_notes"]),
         caveats=_read_notes(doc["caveats_notes"]),
+        call_map=None if doc["call_map"] is None else _read_call_map(doc["call_map"]),
+        surroundings=tuple(_read_surroundings(excerpt) for excerpt in doc["surroundings"]),
     )
 
 
@@ -170,6 +173,39 @@ def _read_collective(doc: Mapping[str, Any]) -> CollectiveReport:
         undecided_ranks=tuple(doc["undecided_ranks"]),
         match=MatchState(doc["match"]),
         notes=_read_notes(doc["remarks_notes"]),
+    )
+
+
+def _read_call_map(doc: Mapping[str, Any]) -> CallMap:
+    return CallMap(
+        step=doc["step"],
+        columns=tuple(doc["columns"]),
+        rows=tuple(MapRow(tuple(row["ranks"]), row["cells"]) for row in doc["rows"]),
+        listed=tuple(doc["listed"]),
+        calls=doc["calls"],
+        places_per_column=doc["places_per_column"],
+        complete=doc["complete"],
+    )
+
+
+def _read_surroundings(doc: Mapping[str, Any]) -> Surroundings:
+    return Surroundings(
+        step=doc["step"],
+        rank=doc["rank"],
+        records=tuple(
+            NearRecord(
+                exec_order=record["exec_order"],
+                op_name=record["op_name"],
+                module=record["module"],
+                dtype=record["dtype"],
+                magnitude_in=_read_number(record["magnitude_in"]),
+                max_out=_read_number(record["Max"]),
+                min_out=_read_number(record["Min"]),
+                state_in=ValueState(record["state_in"]),
+                state_out=ValueState(record["state_out"]),
+            )
+            for record in doc["records"]
+        ),
     )
 
 

@@ -28,6 +28,7 @@ from firstnan.report import (
     Symptom,
 )
 from firstnan.report_from_json import from_dict
+from firstnan.report_views import CallMap, Surroundings
 
 __all__ = ["dumps", "from_dict", "number", "to_dict"]
 
@@ -78,6 +79,8 @@ def to_dict(report: Report, language: Language = Language.EN) -> dict[str, objec
         "symptoms": [_symptom(symptom) for symptom in report.symptoms],
         **write.notes("story", report.story),
         **write.notes("caveats", report.caveats),
+        "call_map": _call_map(report.call_map),
+        "surroundings": [_surroundings(excerpt) for excerpt in report.surroundings],
     }
 
 
@@ -222,6 +225,41 @@ def _hop(hop: Hop) -> dict[str, object]:
         "from": {"step": hop.step, "rank": hop.from_rank, "op_name": hop.from_op},
         "to": {"ranks": list(hop.to_ranks), "ops": {str(rank): name for rank, name in hop.to_ops.items()}},
         "via": hop.via,
+    }
+
+
+def _call_map(found: CallMap | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "step": found.step,
+        "columns": list(found.columns),
+        "rows": [{"ranks": list(row.ranks), "cells": row.cells} for row in found.rows],
+        "listed": list(found.listed),
+        "calls": found.calls,
+        "places_per_column": found.places_per_column,
+        "complete": found.complete,
+    }
+
+
+def _surroundings(excerpt: Surroundings) -> dict[str, object]:
+    return {
+        "step": excerpt.step,
+        "rank": excerpt.rank,
+        "records": [
+            {
+                "exec_order": record.exec_order,
+                "op_name": record.op_name,
+                "module": record.module,
+                "dtype": record.dtype,
+                "magnitude_in": number(record.magnitude_in),
+                "Max": number(record.max_out),
+                "Min": number(record.min_out),
+                "state_in": record.state_in.value,
+                "state_out": record.state_out.value,
+            }
+            for record in excerpt.records
+        ],
     }
 
 

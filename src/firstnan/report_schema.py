@@ -10,6 +10,7 @@ from firstnan.dump import Direction, ProblemKind
 from firstnan.messages import Language
 from firstnan.numerics import ValueState
 from firstnan.report import SCHEMA_VERSION, Confidence, MatchState, MechanismKind, SymptomKind, Verdict, Where
+from firstnan.report_views import WORST_LAST, Cell
 
 Schema = dict[str, Any]
 
@@ -18,6 +19,12 @@ _FLAG: Schema = {"type": "boolean"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _NUMBER: Schema = {"$ref": "#/$defs/number"}
 _NOTE: Schema = {"$ref": "#/$defs/note"}
+_LETTERS = ", ".join(f"{cell.value} {cell.name.lower()}" for cell in Cell)
+_CELLS: Schema = {
+    "type": "string",
+    "pattern": f"^([{WORST_LAST}][0-9]*)*$",
+    "description": f"One letter per column, each with its repetitions: {_LETTERS}.",
+}
 
 
 def json_schema() -> Schema:
@@ -46,6 +53,11 @@ def json_schema() -> Schema:
             story_notes=_list(_NOTE),
             caveats=_list(_TEXT, "What could change the answer, and how."),
             caveats_notes=_list(_NOTE),
+            call_map={
+                "anyOf": [_ref("call_map"), {"type": "null"}],
+                "description": "Communication calls of the step that were looked at: ranks down, places in causal order across.",
+            },
+            surroundings=_list(_ref("surroundings"), "Records around the first bad value of each rank it reached."),
         ),
         "$defs": _definitions(),
     }
@@ -144,6 +156,32 @@ def _definitions() -> Schema:
                 "to": _object(ranks=_ref("ranks"), ops=_ref("ops")),
                 "via": _TEXT,
             }
+        ),
+        "call_map": _object(
+            step=_COUNT,
+            columns=_list(_TEXT, "The APIs called at a place."),
+            rows=_list(_object("Ranks with equal cells.", ranks=_ref("ranks"), cells=_CELLS)),
+            listed=_list(_COUNT, "Column of each entry of collectives."),
+            calls=_COUNT,
+            places_per_column={"type": "integer", "minimum": 1},
+            complete={**_FLAG, "description": "False: calls far from anything suspected are not on it."},
+        ),
+        "surroundings": _object(
+            step=_COUNT,
+            rank=_COUNT,
+            records=_list(
+                _object(
+                    exec_order=_COUNT,
+                    op_name=_TEXT,
+                    module=_or_null(_TEXT),
+                    dtype=_TEXT,
+                    magnitude_in=_NUMBER,
+                    Max=_NUMBER,
+                    Min=_NUMBER,
+                    state_in=_enum(ValueState),
+                    state_out=_enum(ValueState),
+                )
+            ),
         ),
         "contained": _object(**{**_place(), "exec_order": _COUNT}, reason=_TEXT, reason_note=_NOTE),
         "symptom": _object(**{**_place(), "exec_order": _COUNT}, kind=_enum(SymptomKind)),

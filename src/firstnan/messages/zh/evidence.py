@@ -23,6 +23,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.hidden_operators": "construct.json 列出了 {module} 内部未被 dump 的算子：{ops}",
     "evidence.unknown_inputs": "部分输入没有统计量：{slots}",
     "why.nan_argument": "标量参数 {slot} 本身就是 NaN：它在框架之外算出",
+    "why.saved_bad": "前向调用 {operator} 的 {slot} 是 NaN；其结果在前向被丢弃，而反向仍用它乘以梯度",
     "why.unknown": "已记录的数值不足以说明原因",
     "why.bad_parameter": "参数 {name} 在本 step 首次使用时就已不是有限值",
     "why.bad_input": "最外层模块的输入不是有限值：输入数据有问题",

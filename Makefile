@@ -1,0 +1,66 @@
+# `make demo` and `make test` need Python 3.10 or newer with venv, and a package registry; they set up the rest in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+# An environment knows the folder it was made for: in a copied checkout it is made anew.
+READY := $(VENV)/ready-$(shell printf %s "$(CURDIR)" | cksum | cut -d' ' -f1)
+
+# One after the other, whatever MAKEFLAGS say: the tests come last.
+.NOTPARALLEL:
+
+.PHONY: help demo test browser lint types package skill unit format readme clean
+
+help:
+	@echo "make demo     find the NaN in the example dump (examples/dp2-tp2)"
+	@echo "make test     all checks: lint, types, package, skill, tests"
+	@echo "make unit     the tests alone"
+	@echo "make skill    dist/nan-overflow-detection: the skill for machines with Python alone"
+	@echo "make format   format the code"
+	@echo "make readme   renew the program output shown in the README files"
+	@echo "make clean    remove what make has made"
+
+demo: $(READY)
+	@echo '$$ firstnan analyze examples/dp2-tp2'
+	@$(RUN) firstnan analyze examples/dp2-tp2 || test $$? -eq 1  # 1: an anomaly was found, as it should be
+
+test: browser lint types package skill unit
+
+# Headless Chromium for the tests of HTML reports, on CI machines that have apt.
+browser:
+	@if [ "$(CI)" = true ] && [ -x tools/install_chromium.sh ] && command -v apt-get >/dev/null; then \
+		tools/install_chromium.sh; fi
+
+lint: $(READY)
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+
+types: $(READY)
+	$(RUN) mypy
+
+package: $(READY)
+	$(VENV)/bin/python tools/check_package.py
+
+skill: $(READY)
+	$(VENV)/bin/python tools/build_skill.py
+
+# Last in `test`, so that the count of tests is the closing line.
+unit: $(READY)
+	$(RUN) pytest
+
+format: $(READY)
+	$(RUN) ruff check --fix
+	$(RUN) ruff format
+
+readme: $(READY)
+	$(VENV)/bin/python tools/readme_output.py
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.x ...")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(RUN) pip install --quiet --upgrade pip
+	$(RUN) pip install --quiet --group dev --editable .
+	@touch $@

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Step 2: the first anomalous operator on one rank, with its inputs, its call chain and its code location.
+
+Give one rank's folder, or the folder of all ranks and --rank N. Prints a summary and writes
+single_rank_trace.json (or OUTPUT_PATH), never inside the dump folder.
+Exit code: 0 clean, 1 an anomaly was found, 2 usage, 3 nothing readable, 4 undecided.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from load_firstnan import firstnan_main
+
+OUTPUT = "single_rank_trace.json"
+
+
+def main():
+    """Read the arguments, hand over to ``firstnan trace``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", metavar="rank_path", help="one rank's folder, or the folder of all ranks with --rank N")
+    parser.add_argument("output_path", nargs="?", default=OUTPUT, help=f"default: {OUTPUT} in the current folder")
+    parser.add_argument("--rank", type=int, metavar="N", help="the rank to trace")
+    chosen = parser.parse_intermixed_args()  # OUTPUT_PATH may stand behind --rank N
+    rank = [] if chosen.rank is None else [f"--rank={chosen.rank}"]
+    return firstnan_main()(["trace", *rank, f"--mission-file={chosen.output_path}", "--", chosen.path])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+// The rest of the page, part by part: each gives its nodes, or null when there is nothing to show.
+
+const CALLS_SHOWN = 40;
+
+function part(id, title, content, lead) {
+  if (!content) return null;
+  return el("section", { class: "part", id, tabindex: -1 }, el("h2", {}, title), lead ? el("p", { class: "lead" }, lead) : null, content);
+}
+
+function mapPart() {
+  if (!page.map) return null;
+  const map = (shown.map = new HeatMap(page.map));
+  const counted = word("html.map.size", { ranks: map.grid.ranks.length, columns: map.grid.columns, calls: page.map.calls, step: page.map.step });
+  const lead = [counted, word(page.map.affected_only ? "html.map.affected_calls" : "html.map.causal")];
+  if (!page.map.complete) lead.push(word("html.map.not_complete"));
+  if (page.map.merged > 1) lead.push(word("html.map.merged", { count: page.map.merged }));
+  return part("map", word("html.nav.map"), [map.node, el("p", { class: "faint hint" }, word("html.map.keys"))], lead.join(" "));
+}
+
+function spreadPart() {
+  const spread = page.spread;
+  if (!spread.nodes.length) return null;
+  const lead = [word("html.spread.what")];
+  if (spread.merged) lead.push(word("html.spread.merged"));
+  if (spread.left_out) lead.push(word("html.more", { count: spread.left_out }));
+  const graph = spreadGraph(spread, (rank, record) => showRank(rank, record));
+  return part("spread", word("section.spread"), el("div", { class: "frame wide", tabindex: 0 }, graph), lead.join(" "));
+}
+
+/** The parts that belong to the chosen cause. */
+function causeParts() {
+  const cause = page.causes[chosen.cause];
+  if (!cause) return [];
+  const where = page.causes.length > 1 ? texts().causes[chosen.cause].tab : "";
+  return [
+    page.causes.some(hasCurve) ? part("curve", word("html.nav.curve"), curveSection(cause), where || word("html.curve.what", { rank: cause.rank })) : null,
+    page.causes.some(hasModules) ? part("modules", word("html.nav.modules"), moduleSection(cause), where || null) : null,
+  ];
+}
+
+function callsPart() {
+  if (!page.calls.length) return null;
+  const names = ["html.column.place", "column.call", "column.group", "column.source", "column.propagated", "column.normal", "column.undecided"];
+  const body = el("tbody", {});
+  const more = el("p", {});
+  const fillRows = (count) => {
+    empty(body).append(...page.calls.slice(0, count).map(callRow));
+    empty(more);
+    if (count < page.calls.length) more.append(button(word("html.calls.all", { count: page.calls.length }), () => fillRows(page.calls.length)));
+  };
+  fillRows(CALLS_SHOWN);
+  const head = el("thead", {}, el("tr", {}, names.map((name, at) => el("th", { scope: "col", class: at === 0 ? "number" : null }, word(name)))));
+  return part("calls", word("section.collectives"), [el("div", { class: "frame", tabindex: 0 }, el("table", { class: "calls" }, head, body)), more], word("html.calls.what"));
+}
+
+function callRow(call) {
+  const at = page.calls.indexOf(call);
+  const ranks = (letter) => el("td", {}, call[letter] ? [swatch(letter), " ", data(call[letter])] : el("span", { class: "faint" }, "-"));
+  const group = call.group === null ? word(call.by_name ? "label.by_name" : "label.group_unknown") : data(call.group);
+  const show = () => showCall(at);
+  return el(
+    "tr",
+    { id: `call-${at}` },
+    el("td", { class: "number" }, data(String(call.column * (page.map ? page.map.merged : 1)))),
+    el("td", {}, el("button", { type: "button", class: "link", on: { click: show } }, data(callName(call)))),
+    el("td", {}, group),
+    ["s", "p", "n", "u"].map(ranks),
+  );
+}
+
+function asidePart() {
+  const told = texts();
+  const pieces = [];
+  const piece = (title, lead, content) => pieces.push(el("h3", {}, title), lead ? el("p", { class: "faint" }, lead) : null, content);
+  if (told.alternatives.length) piece(word("section.alternatives"), null, blocks(told.alternatives));
+  if (told.contained) piece(word("section.contained"), null, table(told.contained));
+  if (told.benign) piece(word("section.benign"), word("html.benign.what"), table(told.benign));
+  return pieces.length ? part("aside", word("html.nav.aside"), pieces) : null;
+}
+
+function inputPart() {
+  const told = texts();
+  const problems = told.problems.map((problem) =>
+    el(
+      "li",
+      {},
+      el("span", { class: problem.judged ? "" : "warn" }, line(problem.line)),
+      el("p", { class: "faint" }, problem.effect),
+      problem.facts.length === 1 ? el("p", {}, line(problem.facts[0])) : null,
+      problem.facts.length > 1
+        ? folded(word("html.input.places", { count: problem.facts.length + problem.left_out }), true, () => el("ul", {}, problem.facts.map((fact) => el("li", {}, line(fact)))))
+        : null,
+    ),
+  );
+  return part("input", word("section.input"), [
+    blocks(told.input),
+    problems.length ? [el("h3", {}, word("html.input.problems")), el("ul", { class: "entries" }, problems)] : el("p", { class: "faint" }, word("html.input.no_problems")),
+  ]);
+}
+
+function jsonPart() {
+  const text = document.getElementById("report-data").textContent;
+  const lead = [word("html.json.what")];
+  if (text.trim() === "null") lead.push(word("html.json.too_large"));
+  else if (page.json.shortened) lead.push(word("html.json.shortened", { kept: page.json.calls, total: page.json.all_calls }));
+  const box = folded(word("html.json.show"), true, () => el("pre", { class: "json", tabindex: 0 }, text));
+  return part("json", word("html.nav.json"), [el("p", {}, copyButton(text)), box], lead.join(" "));
+}

@@ -1,0 +1,172 @@
+"""The seams between the parts of the package, kept by looking at its imports.
+
+Who may know whom is written down here and in docs/architecture.md; a new import across a seam fails until both say so.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = SOURCE / "firstnan"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST = 420
+BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
+
+STANDARD = sys.stdlib_module_names | {"tomllib"}
+"""Modules of the standard library; tomllib is one from Python 3.11 on."""
+
+PRINTERS = {"cli", "__main__"}
+"""The modules that may print, exit, or touch stdout."""
+
+THIRD_PARTY = {
+    "jiter": {"readers.lenient_json"},
+    "rich": {"reporters.console", "progress"},
+    "tomli": {"rulebook"},
+    "ray": {"engines"},
+}
+"""Each package outside of the standard library, and the only modules that import it."""
+
+OPTIONAL = {"readers.lenient_json", "reporters.console", "progress"}
+"""The seams at which a package may be absent: parsing, and the terminal."""
+
+ANALYSIS_MAY_IMPORT = {
+    *("analysis", "dump", "numerics", "collectives", "rulebook", "ranges"),
+    *("report", "report_views"),
+    "excerpt",  # records in short form; of dump types alone, see FOUNDATION
+}
+READERS_MAY_IMPORT = {"readers", "dump", "numerics", "errors", "ranges", "printable"}
+REPORTERS_MAY_NOT_IMPORT = {"readers", "analysis", "collectives", "pipeline", "engines", "cli", "arguments", "rulebook"}
+FOUNDATION = {
+    "errors": set[str](),
+    "numerics": set[str](),
+    "dump": {"numerics"},
+    "collectives": {"dump", "numerics"},
+    "excerpt": {"dump", "numerics", "errors", "printable"},
+}
+"""Modules at the bottom, and all they may import of the package."""
+
+
+def name_of(path: Path) -> str:
+    """``src/firstnan/readers/values.py`` is ``readers.values``; a package is its ``__init__``."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+BELOW_THE_COMMAND_LINE = [path for path in FILES if name_of(path) not in PRINTERS]
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), filename=str(path), feature_version=(3, 10))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names of everything imported, anywhere in the file; relative imports made absolute."""
+    package = path.relative_to(SOURCE).parts[:-1]
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else [])))
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def parts(path: Path) -> set[str]:
+    """The parts of the package that a file imports: ``firstnan.readers.values`` is ``readers``."""
+    split = (name.split(".") for name in imports(path))
+    there = {names[1] for names in split if names[0] == "firstnan" and len(names) > 1}
+    return {part for part in there if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()}
+
+
+def files_in(folder: str) -> list[Path]:
+    found = sorted((PACKAGE / folder).rglob("*.py"))
+    assert found, folder
+    return found
+
+
+def by_name(path: Path) -> str:
+    return name_of(path)
+
+
+@pytest.mark.parametrize("path", files_in("readers"), ids=by_name)
+def test_readers_know_formats_and_no_analysis(path: Path) -> None:
+    assert parts(path) - READERS_MAY_IMPORT == set()
+
+
+@pytest.mark.parametrize("path", files_in("analysis"), ids=by_name)
+def test_analysis_knows_no_files_and_no_words(path: Path) -> None:
+    assert parts(path) - ANALYSIS_MAY_IMPORT == set()
+
+
+@pytest.mark.parametrize("path", files_in("reporters"), ids=by_name)
+def test_reporters_show_and_do_not_find_out(path: Path) -> None:
+    assert parts(path) & REPORTERS_MAY_NOT_IMPORT == set()
+
+
+@pytest.mark.parametrize("module", FOUNDATION)
+def test_the_foundation_knows_nothing_above_it(module: str) -> None:
+    assert parts(PACKAGE / f"{module}.py") - FOUNDATION[module] == set()
+
+
+@pytest.mark.parametrize("path", BELOW_THE_COMMAND_LINE, ids=by_name)
+def test_nothing_imports_the_command_line(path: Path) -> None:
+    assert parts(path) & {"cli", "arguments"} == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=by_name)
+def test_packages_from_outside_come_in_at_one_place(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imports(path)} - STANDARD - {"firstnan"}
+    assert {root for root in roots if name_of(path) not in THIRD_PARTY.get(root, set())} == set()
+
+
+def calls(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+@pytest.mark.parametrize("path", BELOW_THE_COMMAND_LINE, ids=by_name)
+def test_only_the_command_line_prints_or_exits(path: Path) -> None:
+    tree = tree_of(path)
+    assert set(calls(tree)) & {"print", "input", "exit", "quit", "sys.exit", "os._exit", "os.abort"} == set()
+    names = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert "sys.stdout" not in names
+    raised = {ast.unparse(node.exc) for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc}
+    assert not any(text.startswith("SystemExit") for text in raised)
+
+
+def import_guards(tree: ast.Module) -> Iterator[int]:
+    """Lines of handlers that go on without a package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            caught = set(ast.unparse(node.type).strip("()").split(", "))
+            if caught & {"ImportError", "ModuleNotFoundError"}:
+                yield node.lineno
+
+
+@pytest.mark.parametrize("path", FILES, ids=by_name)
+def test_imports_are_optional_at_two_seams_only(path: Path) -> None:
+    guarded = list(import_guards(tree_of(path)))
+    if name_of(path) == "reporters.__init__":
+        assert len(guarded) == 1, "only the loading of a form that this installation does not have"
+    elif name_of(path) not in OPTIONAL:
+        assert guarded == []
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    assert {name_of(path) for path in FILES if BANNED_NAMES & set(name_of(path).split("."))} == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=by_name)
+def test_files_are_short_enough_to_be_read(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= LONGEST
+
+
+def test_the_package_is_found() -> None:
+    assert len(FILES) > 40

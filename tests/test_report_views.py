@@ -1,0 +1,49 @@
+"""The parts of a report that are looked at: cells in short form, columns put together, JSON there and back."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstnan.report_json import dumps, from_dict, to_dict
+from firstnan.report_schema import json_schema
+from firstnan.report_views import WORST_LAST, CallMap, Cell, MapRow, merge_columns, pack_cells, unpack_cells, worst
+from reporters.page_samples import FULL, large
+
+LETTERS = st.text(alphabet=WORST_LAST, max_size=60)
+
+
+@given(LETTERS)
+def test_cells_come_back_from_their_short_form(letters: str) -> None:
+    assert unpack_cells(pack_cells(letters)) == letters
+
+
+def test_a_source_is_worse_than_all_else() -> None:
+    assert worst(WORST_LAST) == Cell.SOURCE.value
+    assert worst("") == Cell.NONE.value
+
+
+@given(
+    st.lists(LETTERS.filter(lambda text: len(text) >= 12).map(lambda text: text[:12]), min_size=1, max_size=4),
+    st.integers(1, 14),
+)
+def test_merged_columns_show_the_worst_of_each(rows: list[str], by: int) -> None:
+    whole = CallMap(0, ("a",) * 12, tuple(MapRow((rank,), pack_cells(row)) for rank, row in enumerate(rows)), (11,), 12)
+    merged = merge_columns(whole, by)
+    assert merged.listed == (11 // by,)
+    assert {rank for row in merged.rows for rank in row.ranks} == set(range(len(rows)))
+    for row in merged.rows:
+        for rank in row.ranks:
+            assert unpack_cells(row.cells) == "".join(worst(rows[rank][at : at + by]) for at in range(0, 12, by))
+
+
+@pytest.mark.parametrize("report", [FULL, large(16, 20, 8)], ids=["full", "large"])
+def test_the_parts_are_valid_json_and_come_back(report: object) -> None:
+    document = json.loads(dumps(to_dict(report)))  # type: ignore[arg-type]
+    jsonschema.Draft202012Validator(json_schema()).validate(document)
+    assert from_dict(document).call_map == report.call_map  # type: ignore[attr-defined]
+    assert to_dict(from_dict(document)) == to_dict(report)  # type: ignore[arg-type]

@@ -1,0 +1,327 @@
+"""The skill: what its text promises, and its scripts on machines with nothing but Python."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import mission_dump
+from firstnan.report import MechanismKind, Where
+from firstnan.reporters.mission import CROSS_RANK_FILE, SINGLE_RANK_FILE
+from firstnan.rulebook import OperatorKind, default_text
+
+ROOT = Path(__file__).resolve().parents[1]
+SKILL = ROOT / "skills" / "nan-overflow-detection"
+SCRIPTS = ("cross_rank_analyzer.py", "single_rank_tracer.py")
+LACKING = (
+    "firstnan: running without jiter (reading is slower), rich (no colours, no progress bar); the answer is the same"
+)
+LONGEST_DESCRIPTION = 1024
+"""What loaders of skills accept."""
+
+
+def isolated(
+    *arguments: str | Path, folder: Path, python: str = sys.executable, locale: str = "C.UTF-8"
+) -> subprocess.CompletedProcess[str]:
+    """Run Python without site-packages, without user settings and with an empty environment."""
+    command = [python, "-I", "-S", *(str(argument) for argument in arguments)]
+    environment = {"LC_ALL": locale}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+def build(target: Path) -> Path:
+    ended = subprocess.run(
+        [sys.executable, ROOT / "tools" / "build_skill.py", target], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return target
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make skill` makes, far from the checkout."""
+    return build(tmp_path_factory.mktemp("cluster") / "nan-overflow-detection")
+
+
+@pytest.fixture(params=["checkout", "built"])
+def scripts(request: pytest.FixtureRequest) -> Path:
+    """The scripts in a checkout without installation, and those of the built folder."""
+    folder: Path = SKILL if request.param == "checkout" else request.getfixturevalue("built")
+    if request.param == "checkout" and sys.version_info < (3, 11):
+        pytest.skip("a bare Python 3.10 has no TOML reader: only the built folder works there")
+    return folder / "scripts"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return mission_dump.write(tmp_path / "input_path")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """The current folder, beside the dump."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+def content(folder: Path) -> Mapping[str, bytes]:
+    """Every file below the folder, without what Python leaves behind when it runs the scripts."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+# --- the scripts ------------------------------------------------------------------------------------
+
+
+def test_step_1_writes_the_mission_file_and_a_summary(scripts: Path, dump: Path, here: Path) -> None:
+    before = content(dump)
+    ended = isolated(scripts / "cross_rank_analyzer.py", dump, folder=here)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stdout.startswith("The first affected communication is all_reduce in step 0. Source: rank 2.")
+    assert ended.stderr.splitlines() == [LACKING, f"written: {CROSS_RANK_FILE}"]
+    assert json.loads((here / CROSS_RANK_FILE).read_text("utf-8")) == mission_dump.CROSS_RANK
+    assert content(dump) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("input_path/rank2",), ("input_path", "--rank", "2"), ("--rank", "2", "input_path")],
+    ids=["rank folder", "rank behind", "rank before"],
+)
+def test_step_2_writes_the_mission_file_and_a_summary(
+    arguments: tuple[str, ...], scripts: Path, dump: Path, here: Path
+) -> None:
+    placed = [str(dump.parent / part) if part.startswith("input") else part for part in arguments]
+    ended = isolated(scripts / "single_rank_tracer.py", *placed, folder=here)
+    assert ended.returncode == 1, ended.stderr
+    assert "Torch.ops.aten.matmul_0_0" in ended.stdout
+    assert ended.stderr.splitlines() == [LACKING, f"written: {SINGLE_RANK_FILE}"]
+    assert json.loads((here / SINGLE_RANK_FILE).read_text("utf-8")) == mission_dump.SINGLE_RANK
+
+
+@pytest.mark.parametrize(
+    ("script", "rank", "expected"),
+    [
+        ("cross_rank_analyzer.py", (), mission_dump.CROSS_RANK),
+        ("single_rank_tracer.py", ("--rank", "2"), mission_dump.SINGLE_RANK),
+    ],
+)
+def test_the_output_path_can_be_named(
+    script: str, rank: tuple[str, ...], expected: object, scripts: Path, dump: Path, here: Path
+) -> None:
+    ended = isolated(scripts / script, dump, *rank, here / "any name", folder=here)
+    assert ended.returncode == 1, ended.stderr
+    assert [path.name for path in here.iterdir()] == ["any name"]
+    assert json.loads((here / "any name").read_text("utf-8")) == expected
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_nothing_is_written_into_the_dump(script: str, scripts: Path, dump: Path, here: Path) -> None:
+    before = content(dump)
+    in_the_dump = isolated(scripts / script, dump / "rank2", folder=dump)
+    into_the_dump = isolated(scripts / script, dump / "rank2", dump / "rank2" / "x.json", folder=here)
+    for ended in (in_the_dump, into_the_dump):
+        assert ended.returncode == 2
+        assert "inside the dump folder" in ended.stderr
+    assert content(dump) == before
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_path_without_a_dump_ends_with_3(script: str, scripts: Path, here: Path) -> None:
+    ended = isolated(scripts / script, here / "nothing", folder=here)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "Traceback" not in ended.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_several_ranks_need_a_number(scripts: Path, dump: Path, here: Path) -> None:
+    ended = isolated(scripts / "single_rank_tracer.py", dump, folder=here)
+    assert ended.returncode == 2
+    assert "ranks 0-3" in ended.stderr
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_summary_speaks_the_language_of_the_locale(script: str, scripts: Path, dump: Path, here: Path) -> None:
+    ended = isolated(scripts / script, dump / "rank2", folder=here, locale="zh_CN.UTF-8")
+    assert ended.returncode == 1, ended.stderr
+    assert "读取较慢" in ended.stderr
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_without_the_package_one_line_says_what_to_install(script: str, here: Path) -> None:
+    alone = here / "scripts"
+    shutil.copytree(SKILL / "scripts", alone, ignore=shutil.ignore_patterns("__pycache__"))
+    ended = isolated(alone / script, here, folder=here)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "firstnan is not here: pip install the firstnan wheel, or use the skill folder made by 'make skill'\n"
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_an_older_python_is_told_in_one_line(script: str, here: Path) -> None:
+    path = SKILL / "scripts" / script
+    pretend = f"import runpy, sys; sys.version_info = (3, 7, 16); runpy.run_path({str(path)!r}, run_name='__main__')"
+    ended = isolated("-c", pretend, folder=here)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "firstnan needs Python 3.10 or newer and this is 3.7.16: run this script with another python3\n"
+    )
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, "load_firstnan.py"])
+def test_an_older_python_can_parse_the_scripts(script: str) -> None:
+    ast.parse((SKILL / "scripts" / script).read_text("utf-8"), feature_version=(3, 7))
+
+
+# --- the built folder -------------------------------------------------------------------------------
+
+
+def test_the_single_file_is_the_whole_program(built: Path, dump: Path, here: Path) -> None:
+    program = built / "scripts" / "firstnan.pyz"
+    analysed = isolated(program, "analyze", dump, "--jobs", "2", folder=here)
+    assert (analysed.returncode, analysed.stderr) == (1, f"{LACKING}\n")
+    assert analysed.stdout.startswith("+Inf began on rank 2")
+    shown = isolated(program, "demo", folder=here)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("+Inf began on rank 2, step 0, in Torch.exp.0.forward")
+    assert isolated(program, "rules", folder=here).stdout == default_text()
+
+
+def test_the_plain_answer_is_the_same_as_the_installed_one(built: Path, here: Path) -> None:
+    example = ROOT / "examples" / "dp2-tp2"
+    arguments = ["analyze", str(example), "--format", "json"]
+    plain = isolated(built / "scripts" / "firstnan.pyz", *arguments, folder=here)
+    installed = subprocess.run(
+        [sys.executable, "-m", "firstnan", *arguments], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert plain.returncode == installed.returncode == 1
+    assert plain.stdout == installed.stdout
+
+
+def test_the_archive_holds_the_package_and_nothing_else(built: Path) -> None:
+    package, example = ROOT / "src" / "firstnan", ROOT / "examples" / "dp2-tp2"
+    sources = {
+        *(f"firstnan/{name}" for name in content(package) if not name.startswith(".")),
+        *(f"firstnan/demo_data/dp2-tp2/{name}" for name in content(example)),
+        *("__main__.py", "LICENSE"),
+    }
+    with zipfile.ZipFile(built / "scripts" / "firstnan.pyz") as archive:
+        held = {name for name in archive.namelist() if not name.startswith("tomli/")}
+    assert held == sources
+
+
+def test_the_vendored_toml_reader_works(built: Path, here: Path) -> None:
+    """Python 3.10 reads the rules with it."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(built / 'scripts' / 'firstnan.pyz')!r}); import json, tomli\n"
+        "from importlib import resources\n"
+        "text = resources.files('firstnan.rules').joinpath('default.toml').read_text('utf-8')\n"
+        "print(json.dumps([tomli.__file__, tomli.loads(text)]))"
+    )
+    ended = isolated("-c", code, folder=here)
+    assert ended.returncode == 0, ended.stderr
+    place, read = json.loads(ended.stdout)
+    assert "firstnan.pyz" in place
+    assert {rule["kind"] for rule in read["rule"]} <= {kind.value for kind in OperatorKind}
+    assert len(read["rule"]) > 5
+
+
+def test_it_runs_on_python_3_10(built: Path, dump: Path, here: Path) -> None:
+    python = sys.executable if sys.version_info[:2] == (3, 10) else shutil.which("python3.10")
+    if python is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("no Python 3.10 on this machine")
+    ended = isolated(built / "scripts" / "cross_rank_analyzer.py", dump, folder=here, python=python)
+    assert ended.returncode == 1, ended.stderr
+    assert json.loads((here / CROSS_RANK_FILE).read_text("utf-8")) == mission_dump.CROSS_RANK
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    once, again = (build(tmp_path / name) for name in ("once", "again"))
+    assert content(once) == content(again)
+    with zipfile.ZipFile(once / "scripts" / "firstnan.pyz") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert archive.namelist() == sorted(archive.namelist())
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("kept")
+    ended = subprocess.run(
+        [sys.executable, ROOT / "tools" / "build_skill.py", tmp_path], capture_output=True, check=False
+    )
+    assert ended.returncode != 0
+    assert (tmp_path / "mine.txt").read_text() == "kept"
+
+
+def test_the_built_folder_holds_the_skill(built: Path) -> None:
+    for path in ("SKILL.md", "LICENSE", "references/verdict.md", *(f"scripts/{name}" for name in SCRIPTS)):
+        assert (built / path).is_file(), path
+    assert all(os.access(built / "scripts" / name, os.X_OK) for name in (*SCRIPTS, "firstnan.pyz"))
+
+
+# --- the text ---------------------------------------------------------------------------------------
+
+
+def texts() -> list[Path]:
+    return [SKILL / "SKILL.md", *sorted((SKILL / "references").glob("*.md"))]
+
+
+def front_matter() -> dict[str, str]:
+    _, head, _ = (SKILL / "SKILL.md").read_text("utf-8").split("---\n", 2)
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in head.splitlines())}
+
+
+def test_front_matter_names_the_skill_and_its_triggers() -> None:
+    head = front_matter()
+    assert list(head) == ["name", "description"]
+    assert head["name"] == SKILL.name
+    assert len(head["description"]) <= LONGEST_DESCRIPTION
+    for trigger in ("NaN/Inf 溢出检测", "源卡", "根因", "loss/gnorm", "distributed training", "MSProbe", "grad norm"):
+        assert trigger in head["description"]
+    assert not re.search(r": | #", head["description"]), "would not be a plain YAML text"
+
+
+def test_the_text_is_short_enough_to_be_read() -> None:
+    assert len((SKILL / "SKILL.md").read_text("utf-8").splitlines()) < 500
+
+
+def test_links_lead_somewhere() -> None:
+    for path in texts():
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text("utf-8")):
+            assert (path.parent / target).is_file(), f"{path.name}: {target}"
+
+
+def test_every_reference_is_linked() -> None:
+    main = (SKILL / "SKILL.md").read_text("utf-8")
+    assert all(f"(references/{path.name})" in main for path in texts()[1:])
+
+
+def test_the_template_has_the_four_parts() -> None:
+    main = (SKILL / "SKILL.md").read_text("utf-8")
+    places = [
+        main.index(f"## {part}") for part in ("Problem / 问题", "Evidence / 证据", "Impact / 影响", "Advice / 建议")
+    ]
+    assert places == sorted(places)
+
+
+def test_every_mechanism_and_place_is_explained() -> None:
+    mechanisms = (SKILL / "references" / "mechanisms.md").read_text("utf-8")
+    assert {kind.value for kind in MechanismKind if f"`{kind.value}`" not in mechanisms} == set()
+    verdict = (SKILL / "references" / "verdict.md").read_text("utf-8")
+    assert {where.value for where in Where if f"`{where.value}`" not in verdict} == set()
