@@ -239,6 +239,8 @@ def _batch_element(record: Record, op: PeerOp) -> CommCall:
 def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> CommCall:
     group, knowledge, label = _group(record, groups_recorded)
     peer = _rank_argument(record, role, group)
+    if peer is None and role.kind is CallKind.RECEIVE and group is not None and len(group) == 2:
+        peer = next((r for r in group if r != rank), None)  # any source, of one possible
     n_args, n_kwargs, n_out = record.arity
     aligned = n_out == n_args + n_kwargs
     sent = _select(record.inputs, _input_slots(record, role, role.sends))

@@ -7,7 +7,7 @@ call of dump.json, in execution order (the order in the file, never the numbers 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -259,7 +259,8 @@ class Overview:
     """False: only modules were dumped (level L0)."""
     groups_recorded: bool = True
     """False: this dump does not record process groups (1.0.x, hand-made formats)."""
-    last_record: str = ""
+    last: RecordName | None = None
+    """The last record's name."""
     suspect: int | None = None
     """Index of the first record that the watch suspects; None: there is none."""
     saturated: int | None = None
@@ -273,8 +274,8 @@ class Passed:
     index: int
     like: Record
     """A record with this one's API, groups, peers and scalars; its tensors may be those of another call."""
-    bad: bool
-    """True: the record holds a NaN, an infinity or a -Inf."""
+    is_bad: Callable[[], bool]
+    """Whether the record holds a NaN, an infinity or a -Inf; to be asked before the next record is passed."""
 
 
 class MaskRole(Enum):
@@ -314,11 +315,14 @@ class Watch(Protocol):
         """How to take a -Inf beside a finite Max in a forward record of this operator."""
         ...
 
-    def wrote_mask(self, name: RecordName, largest: float, *, inherited: bool) -> None:
-        """A record was passed whose output holds a legal -Inf; ``inherited``: because an input does."""
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float], *, inherited: bool) -> None:
+        """A record was passed whose outputs hold a legal -Inf beside these largest elements.
+
+        ``operator`` is the name of any record of its operator; ``inherited``: an input holds a -Inf as well.
+        """
         ...
 
-    def read_mask(self, name: RecordName) -> None:
+    def read_mask(self, full: str) -> None:
         """A record was passed that only reads a legal -Inf."""
         ...
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from firstnan import engines, rulebook
+from firstnan import engines, ranks, rulebook
 from firstnan.analysis import advice, assemble, callsites, peers
-from firstnan.analysis.judge import judge, with_skips
-from firstnan.analysis.summarize import RankSummary, summarize
+from firstnan.analysis.again import Question, answer
+from firstnan.analysis.judge import with_skips
+from firstnan.analysis.summarize import RankSummary
 from firstnan.dump import CallSite, Problem, ProblemKind, RankFolder, Record
 from firstnan.errors import InputError, UsageError
 from firstnan.excerpt import Excerpt, excerpt
@@ -52,7 +53,8 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in found.problems if p.step is not None}
     for summary in summaries:
         by_step.setdefault(summary.step, {})[summary.rank] = summary
-    answers = [judge(step, by_step[step], known, alone=alone) for step in sorted(by_step)]
+    ask = partial(_ask, found.folders, book, options)
+    answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
     report = assemble.report(str(path), with_skips(answers), found.problems, known, left_out)
     report = callsites.add(report, partial(_callsites, found.folders))
     report = peers.add(report, sorted({s.rank for s in summaries}), partial(_record, found.folders))
@@ -125,15 +127,6 @@ def rules_text(path: Path | None) -> str:
     return rulebook.default_text() if path is None else rulebook.render(rulebook.load(path))
 
 
-def read_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
-    """One rank's file to one rank's summary; runs on a worker."""
-    dump = msprobe.read(folder)
-    parents, problems = callsite.parents(folder)
-    names = frozenset(name for rank, name in map(_excluded, excluded) if rank in (None, folder.rank))
-    summary = summarize(dump, parents, book, names)
-    return replace(summary, problems=(*summary.problems, *problems))
-
-
 def _read_ranks(
     folders: tuple[RankFolder, ...], book: Rulebook, options: Options, progress: Progress | None
 ) -> list[RankSummary]:
@@ -141,7 +134,7 @@ def _read_ranks(
     order = sorted(folders, key=lambda f: -f.dump_bytes)
     engine = engines.local(options.jobs, len(order), total)
     done, summaries = 0, []
-    for position, summary in engine.map(partial(read_rank, book=book, excluded=options.exclude_ops), order):
+    for position, summary in engine.map(partial(ranks.survey, book=book, excluded=options.exclude_ops), order):
         summaries.append(summary)
         done += order[position].dump_bytes
         if progress is not None:
@@ -149,10 +142,16 @@ def _read_ranks(
     return sorted(summaries, key=lambda s: (s.step, s.rank))
 
 
-def _excluded(text: str) -> tuple[int | None, str]:
-    """``rank:op`` or ``op``."""
-    rank, colon, name = text.partition(":")
-    return (int(rank), name) if colon and rank.isdigit() else (None, text)
+def _ask(
+    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
+) -> list[RankSummary]:
+    """Second looks at some ranks."""
+    where = {(folder.step, folder.rank): folder for folder in folders}
+    asked = [(where[q.summary.step, q.summary.rank], q) for q in questions]
+    asked.sort(key=lambda one: -one[0].dump_bytes)
+    engine = engines.local(options.jobs, len(asked), sum(folder.dump_bytes for folder, _ in asked))
+    work = partial(ranks.again_at, book=book, excluded=options.exclude_ops)
+    return [summary for _, summary in engine.map(work, asked)]
 
 
 def _callsites(
@@ -166,4 +165,4 @@ def _record(folders: tuple[RankFolder, ...], step: int, rank: int, name: str) ->
     folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
     if folder is None:
         return None
-    return next((r for r in msprobe.read(folder).records if r.name.full == name), None)
+    return ranks.find(folder, name)

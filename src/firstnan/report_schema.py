@@ -55,7 +55,7 @@ def json_schema() -> Schema:
             caveats_notes=_list(_NOTE),
             call_map={
                 "anyOf": [_ref("call_map"), {"type": "null"}],
-                "description": "Communication calls of the step that were looked at: ranks down, places in causal order across.",
+                "description": "Communication calls that were looked at: ranks down, places in causal order across.",
             },
             surroundings=_list(_ref("surroundings"), "Records around the first bad value of each rank it reached."),
         ),

@@ -6,11 +6,14 @@ from collections import Counter
 
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall
-from firstnan.analysis.propagation import Arrival, causal_order
+from firstnan.analysis.order import causal_order, comes_after
+from firstnan.analysis.propagation import Arrival
 from firstnan.analysis.summarize import CommFact, Side
 from firstnan.collectives import Freshness
 from firstnan.report import CollectiveReport, Hop, RankState
 
+MAX_EARLIER = 16
+"""Affected calls before the root's own that are checked for order."""
 MAX_ENTRIES = 50_000
 """Members that the listed calls may have together: keeps a report of a thousand ranks readable."""
 UNRECORDED = "unrecorded"
@@ -27,12 +30,28 @@ def collectives(answer: StepAnswer) -> tuple[CollectiveReport, ...]:
     order = causal_order(answer.matching)
     found: list[CollectiveReport] = []
     entries = 0
-    for position in sorted(live, key=lambda p: order[p])[:MAX_COLLECTIVES]:
+    for position in _first_of_a_root(answer, sorted(live, key=lambda p: order[p]))[:MAX_COLLECTIVES]:
         found.append(_collective(answer, answer.matching.calls[position]))
         entries += found[-1].total_ranks
         if entries >= MAX_ENTRIES:
             break
     return tuple(found)
+
+
+def _first_of_a_root(answer: StepAnswer, positions: list[int]) -> list[int]:
+    """Calls that nothing orders may come in any order: the one into which a root's own value went comes first."""
+    roots = {o.rank: o.event.index for o in answer.spread.of(Arrival.OWN)}
+    calls = answer.matching.calls
+    for position in positions:
+        sent = [(r, f) for r, f in calls[position].members.items() if f.sent is Side.BAD and r in roots]
+        if any(fact.call.index >= roots[rank] for rank, fact in sent):
+            earlier = positions[: positions.index(position)]
+            if len(earlier) > MAX_EARLIER or any(
+                id(calls[position]) in comes_after(answer.matching, calls[p]) for p in earlier
+            ):
+                return positions
+            return [position, *(p for p in positions if p != position)]
+    return positions
 
 
 def _origins(answer: StepAnswer) -> set[int]:
@@ -53,12 +72,14 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
     bad_source = any(f.sent is Side.BAD for f in call.members.values())
     foreign = (Arrival.RECEIVED, Arrival.MISSING)
     reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival in foreign}
+    reached |= _aliased_members(answer, call)
     for rank, fact in sorted(call.members.items()):
         state = _state(fact, call, rank, bad_source)
         if rank in reached and state in (RankState.UNDECIDED, RankState.SOURCE):
             state = RankState.PROPAGATED  # a stale record, or an input that shows the result
         states[state].append(rank)
-    undecided = sorted({*states[RankState.UNDECIDED], *call.absent})
+    states[RankState.NORMAL] += call.clean
+    undecided = {*states[RankState.UNDECIDED], *call.absent, *call.unseen}
     apis = Counter(f.call.name.split(".")[1] if "." in f.call.name else f.call.name for f in call.members.values())
     return CollectiveReport(
         op=apis.most_common(1)[0][0] if call.is_p2p else call.api,
@@ -68,10 +89,21 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
         ops={rank: fact.call.name for rank, fact in sorted(call.members.items())},
         source_ranks=tuple(states[RankState.SOURCE]),
         propagated_ranks=tuple(states[RankState.PROPAGATED]),
-        normal_ranks=tuple(states[RankState.NORMAL]),
-        undecided_ranks=tuple(undecided),
+        normal_ranks=tuple(sorted(states[RankState.NORMAL])),
+        undecided_ranks=tuple(sorted(undecided)),
         match=call.state,
     )
+
+
+def _aliased_members(answer: StepAnswer, call: MatchedCall) -> set[int]:
+    """zero_dim_input_shows_the_result (:mod:`propagation`): members with a bad 0-dim input of an in-place call, though
+    nothing bad had happened on them before, while it had on another member."""
+    first = {o.rank: o.event.index for o in answer.spread.outcomes}
+    sent = {r: f.call for r, f in call.members.items() if f.sent is Side.BAD}
+    if not all(c.in_place and all(t.shape == () for t in c.sent) for c in sent.values()):
+        return set()
+    made = {r for r, c in sent.items() if first.get(r, c.index) < c.index}
+    return set(sent) - made if made else set()
 
 
 def _state(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:

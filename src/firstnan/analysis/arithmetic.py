@@ -29,7 +29,8 @@ def result_bound(record: Record) -> float | None:
     """An upper bound of the result's absolute value; None when the operator or its inputs are not known.
 
     Products: |a| * |b| * K with K the length of the contracted dimension (the largest it can be).
-    Sums of several tensors: the sum of their bounds; sums inside a tensor: |a| * number of elements.
+    Sums of several tensors: the sum of their bounds; sums inside a tensor, means too (the sum comes first, some
+    kernels keep it in the tensor's dtype): |a| * number of elements.
     """
     api = short_api(record.name)
     floating = [t for t in record.inputs if t.is_floating]
@@ -41,8 +42,6 @@ def result_bound(record: Record) -> float | None:
         return _product_bound(floating)
     if api in families.SCALES:
         return _scale_bound(api, floating, known, scalars)
-    if api == "mean":
-        return known[0]
     if api in families.REDUCING_SUMS:
         return known[0] * (floating[0].numel or 1)
     if api in families.SUMS:

@@ -1,14 +1,14 @@
-"""The map of all communication calls of one step: ranks down, places in causal order across."""
+"""The map of the communication calls of one step that were looked at: ranks down, places in causal order across."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall, Matching
-from firstnan.analysis.propagation import causal_order
-from firstnan.analysis.summarize import CommFact, Side
-from firstnan.report import RankState
+from firstnan.analysis.order import causal_order
+from firstnan.analysis.summarize import CommFact, RankSummary, Side
+from firstnan.report import CollectiveReport, RankState
 from firstnan.report_views import WORST_LAST, CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
 
 MAX_COLUMNS = 4000
@@ -25,11 +25,17 @@ _CELLS = {
 }
 
 
-def call_map(answer: StepAnswer, state_of: StateOf, affected: Collection[int], listed: Sequence[int]) -> CallMap | None:
-    """The map of one step; None when no communication is recorded.
+def call_map(
+    answer: StepAnswer,
+    state_of: StateOf,
+    affected: Collection[int],
+    listed: Sequence[tuple[int, CollectiveReport]] = (),
+) -> CallMap | None:
+    """The map of one step; None when no communication was looked at.
 
     ``affected`` are positions in ``Matching.calls`` of the calls that hold a bad value which matters: in any other
-    call a bad value is contained. ``listed`` are the positions of the entries of ``Report.collectives``, in order.
+    call a bad value is contained. ``listed`` are the entries of ``Report.collectives``, in order, each with its
+    position; the map shows the same states as they do.
     """
     calls = answer.matching.calls
     if not calls:
@@ -38,9 +44,13 @@ def call_map(answer: StepAnswer, state_of: StateOf, affected: Collection[int], l
     width = max(places) + 1
     rows = {rank: bytearray(width) for rank in answer.matching.world}
     names: list[dict[str, None]] = [{} for _ in range(width)]
+    told = dict(listed)
     for position, call in enumerate(calls):
         place = places[position]
-        for rank, cell in _cells(call, state_of, position in affected).items():
+        cells = _cells(call, state_of, position in affected)
+        if position in told:
+            cells |= _told(told[position], call)
+        for rank, cell in cells.items():
             row = rows.setdefault(rank, bytearray(width))
             row[place] = max(row[place], WORST_LAST.index(cell.value))
         names[place].update(dict.fromkeys(_names(call)))
@@ -51,8 +61,9 @@ def call_map(answer: StepAnswer, state_of: StateOf, affected: Collection[int], l
         step=answer.step,
         columns=tuple(join_names(found) for found in names),
         rows=tuple(MapRow(tuple(ranks), cells) for cells, ranks in together.items()),
-        listed=tuple(places[position] for position in listed),
+        listed=tuple(places[position] for position, _ in listed),
         calls=len(calls),
+        complete=_is_complete(answer.summaries.values()),
     )
     return merge_columns(whole, -(-width // MAX_COLUMNS))
 
@@ -85,9 +96,28 @@ def _free_place(clock: tuple[int, int, int] | None, index: int) -> int:
     return before if record == index else after
 
 
-def _cells(call: MatchedCall, state_of: StateOf, is_affected: bool) -> Mapping[int, Cell]:
+def _is_complete(summaries: Iterable[RankSummary]) -> bool:
+    """Every call of every rank is there."""
+    return all(s.made is not None and sum(s.made.values()) == len(s.calls) for s in summaries)
+
+
+def _told(report: CollectiveReport, call: MatchedCall) -> dict[int, Cell]:
+    """States as the report lists them; an absent member is among its undecided ranks."""
+    ranks = (
+        (Cell.SOURCE, report.source_ranks),
+        (Cell.PROPAGATED, report.propagated_ranks),
+        (Cell.NORMAL, report.normal_ranks),
+        (Cell.UNDECIDED, report.undecided_ranks),
+    )
+    absent = frozenset(call.absent)
+    return {rank: cell for cell, found in ranks for rank in found if rank not in absent}
+
+
+def _cells(call: MatchedCall, state_of: StateOf, is_affected: bool) -> dict[int, Cell]:
     bad_source = any(fact.sent is Side.BAD for fact in call.members.values())
     cells = dict.fromkeys(call.absent, Cell.MISSING)
+    cells |= dict.fromkeys(call.clean, Cell.NORMAL)
+    cells |= dict.fromkeys(call.unseen, Cell.UNDECIDED)
     for rank, fact in call.members.items():
         cell = _CELLS[state_of(fact, call, rank, bad_source)]
         contained = not is_affected and cell in (Cell.SOURCE, Cell.PROPAGATED)

@@ -32,7 +32,12 @@ _SAME_RESULT = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor"})
 
 def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
     """Members whose finite result their inputs cannot give; empty when nothing is proven."""
-    if call.absent or call.state is not MatchState.MATCHED or not all(_is_known(f) for f in call.members.values()):
+    if (
+        call.absent
+        or not call.is_seen
+        or call.state is not MatchState.MATCHED
+        or not all(_is_known(f) for f in call.members.values())
+    ):
         return ()
     if call.is_p2p:
         return _differs_from_sender(call)

@@ -112,7 +112,7 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
     if flow.sends_bad.get(event.index):
         endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
     forward = event.direction is Direction.FORWARD
-    if forward and outcome.swallowed and _own_backward_is_bad(flow, event.record):
+    if forward and outcome.swallowed and _own_backward_is_bad(flow, event.record.name.full, outcome.closer):
         endings = endings | {Ending.GRADIENT}
     twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
     origin, parameter, writer = None, None, None
@@ -150,7 +150,7 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
         return Ending.LOSS
     if name.direction is Direction.BACKWARD:
         return Ending.GRADIENT if name.kind is RecordKind.PARAMETERS_GRAD else None
-    if structure.after_backward(record.index):
+    if structure.after_backward(record.index) or structure.in_update(name.full):
         return Ending.UPDATE
     if record.index in structure.tops:
         return Ending.OUTPUT
@@ -162,13 +162,13 @@ def _unread(flow: Flow, record: Record) -> Ending:
     if record.name.direction is Direction.BACKWARD:
         return Ending.GRADIENT
     structure = flow.structure
-    if not structure.ancestors(record.name.full):
+    if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         slots = any(call.api.startswith("all_to_all") for call in flow.calls.get(record.index, ()))
         if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
-    return Ending.UNREAD
+    return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
 
 
 def _may_be_read_later(flow: Flow, record: Record, blind_from: int) -> bool:
@@ -185,21 +185,22 @@ def _blind_from(flow: Flow, truncated: bool) -> int | None:
     """Index from which nothing more can be seen: the cut, or the first of the records without statistics at the end."""
     end = len(flow.records)
     index = end
-    while index and _is_blind(flow.records[index - 1]):
+    while (last := flow.records.get(index - 1)) is not None and is_blind(last):
         index -= 1
     if end - index >= BLIND_RECORDS:
         return index
     return end if truncated else None
 
 
-def _is_blind(record: Record) -> bool:
+def is_blind(record: Record) -> bool:
+    """No tensor that could hold a bad value has statistics."""
     return all(t.state.is_unknown for t in (*record.inputs, *record.outputs) if t.is_floating)
 
 
-def _own_backward_is_bad(flow: Flow, record: Record) -> bool:
-    """Swallowed by saturation, but the derivative of the same operator is bad: the forward value is the cause."""
-    twin = flow.structure.backward_of(record)
-    return twin is not None and twin.name.full in flow.bad_backward
+def _own_backward_is_bad(flow: Flow, *names: str | None) -> bool:
+    """Swallowed by saturation, but the derivative of the operator that made the value, or of the one that swallowed
+    it, is bad: the forward value is the cause."""
+    return any(name is not None and name.replace(".forward", ".backward") in flow.bad_backward for name in names)
 
 
 # -- what an entry is ----------------------------------------------------------------------------------
@@ -291,8 +292,8 @@ def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     """Without modules: among the first records of a pass, and no record wrote such a tensor without gradient."""
     begin = record.index
     while begin and record.index - begin < FIRST_RECORDS:
-        before = flow.records[begin - 1]
-        if before.name.direction is Direction.BACKWARD or before.index in flow.calls:
+        before = flow.records.get(begin - 1)
+        if before is None or before.name.direction is Direction.BACKWARD or before.index in flow.calls:
             break
         begin -= 1
     earlier = flow.records[max(0, record.index - 200) : record.index]

@@ -41,6 +41,8 @@ class Ending(Enum):
     """Swallowed by an operator that is finite at infinity (tanh, 1/x, clamp)."""
     UNREAD = "unread"
     """No later record reads it."""
+    BEYOND = "beyond"
+    """It was still spreading where the look at this rank ended."""
 
 
 LIVE_ENDINGS = frozenset({Ending.LOSS, Ending.GRADIENT, Ending.UPDATE, Ending.OUTPUT, Ending.CUT})

@@ -344,3 +344,5 @@ FUSED = frozenset(
     ]
 )
 """Kernels that do more than their arguments say (padding, tails, workspace): bounds prove nothing about the device."""
+NO_MASKS = NORMALISATIONS | frozenset(["linear", "conv1d", "conv2d", "conv3d", "embedding", "Linear"])
+"""Operators into which no mask is ever fed."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from firstnan.analysis.families import REDUCING_SUMS
+from firstnan.analysis.families import NO_MASKS, REDUCING_SUMS
 from firstnan.collectives import CommCall, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState, limits
@@ -58,11 +58,14 @@ class Legality:
     book: Rulebook
     suppressed: dict[str, tuple[int, str]] = field(default_factory=dict)
     """rule name -> (count, first example)"""
+    count_from: int = 0
+    """Records before this index were counted by whoever read them."""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
     _illegal: list[TensorStat] = field(default_factory=list)
 
     def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
-        """A -Inf input is legal when its writer's was, or when it has mask form and no writer."""
+        """A -Inf input is legal when its writer's was, or when it has mask form, no writer, and an operator that
+        reads masks: one that comes from nowhere into a normalisation or a linear layer is an activation gone bad."""
         if record.name.direction is Direction.BACKWARD:
             return False
         known = self._known.get(_key(tensor))
@@ -73,7 +76,7 @@ class Legality:
         if tensor.state is not ValueState.NEG_INF:
             return False
         if known is None:
-            known = tensor.max != -math.inf
+            known = tensor.max != -math.inf and short_api(record.name) not in NO_MASKS
             if known and count:
                 self._count("mask_from_outside", record)
         return known
@@ -138,6 +141,8 @@ class Legality:
             self._count(rule.name, record)
 
     def _count(self, rule: str, record: Record) -> None:
+        if record.index < self.count_from:
+            return
         count, example = self.suppressed.get(rule, (0, record.name.full))
         self.suppressed[rule] = (count + 1, example)
 

@@ -15,6 +15,8 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``carried_out_by_attribute``
     ... except a scalar or an infinity that nothing inside read, when a later record reads the very same value and
     nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
+``used_beside_selection``
+    ... and a value that ``where`` dropped is still there for another operator of the same module, a few records on.
 ``written_in_place``
     ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
@@ -26,6 +28,7 @@ Rules (design section 5, "What decides"), each tested under its name:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -33,6 +36,7 @@ from itertools import islice
 from firstnan.analysis.events import Event, EventKind, Value
 from firstnan.analysis.filters import Legality, read_tensors, written_tensors
 from firstnan.analysis.structure import Structure
+from firstnan.analysis.table import Table
 from firstnan.collectives import CommCall
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
@@ -40,6 +44,10 @@ from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
+NEAR = 64
+"""Records within which a value is usually read again."""
+BESIDE = 8
+"""So many records after its writer a dropped value may be read once more."""
 SEARCH = 256
 """Most values that are looked at for one read; keeps the work linear in the number of bad values."""
 
@@ -48,11 +56,13 @@ SEARCH = 256
 class Flow:
     """All bad values of one rank and their links, by record index."""
 
-    records: Sequence[Record]
+    records: Table
     structure: Structure
     book: Rulebook
     calls: Mapping[int, tuple[CommCall, ...]]
     excluded: frozenset[str] = frozenset()
+    horizon: int | None = None
+    """Index from which on bad values were not looked at; None: all of them were."""
     legality: Legality = field(init=False)
     events: list[Event] = field(default_factory=list)
     late: list[Event] = field(default_factory=list)
@@ -75,12 +85,16 @@ class Flow:
     _values: list[Value] = field(default_factory=list)
     _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
     _shut: list[Value] = field(default_factory=list)
-    """Values that were closed inside a module, in that order."""
+    """Values that were closed, in that order."""
     _inside: dict[str, list[Value]] = field(default_factory=dict)
     """module record name -> values written inside it"""
 
     def __post_init__(self) -> None:
         self.legality = Legality(self.book)
+
+    def ends_near(self, index: int) -> bool:
+        """Whether what stands at this index may be read where nothing was looked at any more."""
+        return self.horizon is not None and index >= self.horizon - NEAR
 
     def run(self) -> None:
         """Goes through the records once, in execution order."""
@@ -93,7 +107,7 @@ class Flow:
                 self._context(record)
             else:
                 self._operator(record)
-        if self.late and not any(e.direction is Direction.BACKWARD for e in self.events):
+        if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
 
     # -- one record ------------------------------------------------------------------------------------
@@ -141,8 +155,9 @@ class Flow:
 
     def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
         writers: list[Value] = []
+        sizes = Counter(t.numel for t in bad_in if t.state is ValueState.NAN)
         for tensor in bad_in:
-            writers += self._writers(record, tensor)
+            writers += self._writers(record, tensor, nans=sizes[tensor.numel])
         live = [w for w in writers if not w.uninitialised]
         if not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW):
             for tensor in bad_out:
@@ -163,6 +178,7 @@ class Flow:
             self.absorbed[record.index] = kind
             if kind is OperatorKind.SELECTOR:
                 for value in live:
+                    self._shut.append(value)
                     self._close(value)
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
@@ -272,14 +288,14 @@ class Flow:
             self.structure.in_backward(record.index) and self.structure.module_of(record.name.full) is None
         )
 
-    def _writers(self, record: Record, tensor: TensorStat) -> list[Value]:
+    def _writers(self, record: Record, tensor: TensorStat, nans: int = 1) -> list[Value]:
         """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at."""
         size = tensor.numel
         same: list[Value] = []
         for value in islice(reversed(self._by_size.get(size, ())), SEARCH):
             if value.is_open and _same_values(value.stat, tensor) and self._readable(record, value):
                 same.append(value)
-                if len(same) == LINKS:
+                if len(same) == (nans if tensor.state is ValueState.NAN else LINKS):
                     break
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
@@ -298,14 +314,28 @@ class Flow:
         return [fallback] if fallback else self._carried_out(record, tensor)
 
     def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
-        """carried_out_by_attribute: only values that cannot be mistaken, scalars and infinities."""
-        if tensor.numel != 1 and tensor.state is ValueState.NAN:
-            return []
+        """carried_out_by_attribute, used_beside_selection."""
+        distinct = tensor.numel == 1 or tensor.state is not ValueState.NAN
         for value in islice(reversed(self._shut), SEARCH):
-            same = value.stat.numel == tensor.numel and _same_values(value.stat, tensor)
-            if same and not value.readers and self._readable(record, value):
+            if (
+                value.stat.numel != tensor.numel
+                or not _same_values(value.stat, tensor)
+                or not self._readable(record, value)
+            ):
+                continue
+            if (distinct and not value.readers) or self._is_beside(record, value, tensor):
                 return [value]
         return []
+
+    def _is_beside(self, record: Record, value: Value, tensor: TensorStat) -> bool:
+        """Written by the same module a few records before, the same kind of tensor."""
+        parents = self.structure.parents
+        writer = self.records[value.writer].name.full
+        same = value.stat.shape == tensor.shape and value.stat.requires_grad == tensor.requires_grad
+        near = record.index - value.writer <= BESIDE
+        return (
+            same and near and parents.get(writer) is not None and parents.get(writer) == parents.get(record.name.full)
+        )
 
     def _close(self, value: Value) -> None:
         value.is_open = False

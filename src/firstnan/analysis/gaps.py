@@ -45,6 +45,10 @@ def _short_ranks(answer: StepAnswer) -> list[Problem]:
             if summary and summary.records and summary.has_apis and not summary.truncated and rank not in first:
                 other = next(iter(call.members.values())).call.name
                 first[rank] = f"no call that matches {other} of rank {min(call.members)}"
+    for rank, what in answer.matching.short.items():
+        summary = answer.summaries.get(rank)
+        if summary and summary.records and summary.has_apis and not summary.truncated:
+            first.setdefault(rank, what)
     return [
         Problem(
             ProblemKind.SHORT_RANK,

@@ -27,19 +27,18 @@ The work is one pass over the calls of each rank: linear in ranks x calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
+from firstnan.analysis.series import UNKNOWN_GROUP, Collective, GroupKey, Message, Series, Tally, series_of, totals
 from firstnan.analysis.summarize import CommFact, RankSummary
-from firstnan.collectives import CallKind, GroupKnowledge, group_id
+from firstnan.collectives import CallKey, group_id
 from firstnan.report import MatchState
 
 WORLD = "world"
 SAME_SIZE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor",
                        "reduce_scatter", "reduce_scatter_tensor", "gather"})  # fmt: skip
 """Families whose members all put in tensors of one size."""
-
-GroupKey = tuple[int, ...] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,17 @@ class MatchedCall:
     is_p2p: bool = False
     sender: int | None = None
     receiver: int | None = None
+    series: Series | None = None
+    """What the call was counted in; of a message, as its sender counts."""
+    clean: tuple[int, ...] = ()
+    """Members that made the call before anything was suspected on them; their records were not kept."""
+    unseen: tuple[int, ...] = ()
+    """Members that made the call where they were not looked at any more."""
+
+    @property
+    def is_seen(self) -> bool:
+        """The record of every member that made the call is there."""
+        return not self.clean and not self.unseen
 
     @property
     def group(self) -> tuple[int, ...] | None:
@@ -78,6 +88,8 @@ class Matching:
     unmatched: int = 0
     """Receives from any source and calls without a usable peer."""
     groups_unknown: bool = False
+    short: Mapping[int, str] = field(default_factory=dict)
+    """Ranks that made fewer calls of a series than another member -> how many, of what."""
 
     def at(self, rank: int, index: int) -> tuple[MatchedCall, ...]:
         return tuple(self.calls[i] for i in self.of.get((rank, index), ()))
@@ -93,6 +105,7 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
     mentioned: set[int] = set()
     for summary in summaries:
         ranks.add(summary.rank)
+        mentioned.update(summary.mentioned)
         for fact in summary.calls:
             mentioned.update(fact.call.group or ())
             mentioned.update(r for r in (fact.call.peer, fact.call.root) if r is not None and r >= 0)
@@ -103,85 +116,130 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
 
 
 def match(summaries: Mapping[int, RankSummary], world: tuple[int, ...]) -> Matching:
-    """Matches every communication call of one step; see the rules above."""
-    groups: dict[tuple[GroupKey, str, int | str], dict[int, CommFact]] = {}
-    messages: dict[tuple[int, int, int, str, int], dict[bool, tuple[int, CommFact]]] = {}
+    """Matches the communication calls of one step that are kept; see the rules above."""
+    world_id = group_id(world)
+    tallies = {rank: Tally.of(summary, world, world_id) for rank, summary in summaries.items()}
+    groups: dict[tuple[Collective, int | str], dict[int, CommFact]] = {}
+    messages: dict[tuple[Message, int], dict[bool, tuple[int, CommFact]]] = {}
     labelled: dict[str, set[int]] = {}
     unmatched = 0
     unknown = False
-    world_id = group_id(world)
     for rank in sorted(summaries):
-        counts: dict[object, int] = {}
-        for fact in summaries[rank].calls:
-            call = fact.call
-            if call.kind is CallKind.COLLECTIVE:
-                key = _group_key(call.group, call.knowledge, call.group_label, world)
-                if call.knowledge is GroupKnowledge.UNKNOWN:
-                    unknown = True
-                    groups.setdefault((key, call.api, call.name), {})[rank] = fact
-                else:
-                    nth = counts.get((key, call.api), 0)
-                    counts[key, call.api] = nth + 1
-                    groups.setdefault((key, call.api, nth), {})[rank] = fact
-                if isinstance(key, str):
-                    labelled.setdefault(key, set()).add(rank)
-                continue
-            if call.peer is None:
-                unmatched += 1
-                continue
-            sends = call.kind is CallKind.SEND
-            source, target = (rank, call.peer) if sends else (call.peer, rank)
-            label = _p2p_label(call.group, call.group_label, world, world_id)
-            direction = (source, target, call.tag, label)
-            nth = counts.get((sends, direction), 0)
-            counts[sends, direction] = nth + 1
-            messages.setdefault((*direction, nth), {})[sends] = (rank, fact)
-    found = _collectives(groups, labelled) + _messages(messages)
+        made = summaries[rank].made or {}
+        unmatched += sum(n for key, n in made.items() if series_of(key, rank, world, world_id) is None)
+        for counted in tallies[rank].made or ():
+            if isinstance(counted, Collective) and isinstance(counted.key, str):
+                labelled.setdefault(counted.key, set()).add(rank)
+                unknown = unknown or counted.key == UNKNOWN_GROUP
+        for series, nth, fact in _numbered(summaries[rank], world, world_id):
+            if series is None:
+                unmatched += summaries[rank].made is None
+            elif isinstance(series, Message):
+                sent = series._replace(sends=True)
+                messages.setdefault((sent, nth), {})[series.sends] = (rank, fact)
+            else:
+                by_name = series.key == UNKNOWN_GROUP
+                unknown = unknown or by_name
+                groups.setdefault((series, fact.call.name if by_name else nth), {})[rank] = fact
+                if isinstance(series.key, str):
+                    labelled.setdefault(series.key, set()).add(rank)
+    found = _collectives(groups, labelled, tallies) + _messages(messages, tallies)
     of: dict[tuple[int, int], tuple[int, ...]] = {}
     for position, matched in enumerate(found):
         for rank, fact in matched.members.items():
             at = (rank, fact.call.index)
             of[at] = (*of.get(at, ()), position)
-    return Matching(tuple(found), world, of, unmatched, unknown)
+    return Matching(tuple(found), world, of, unmatched, unknown, _short(tallies, labelled))
 
 
-def _group_key(
-    group: tuple[int, ...] | None, knowledge: GroupKnowledge, label: str | None, world: tuple[int, ...]
-) -> GroupKey:
-    if group is not None:
-        return tuple(sorted(group))
-    if knowledge is GroupKnowledge.DEFAULT:
-        return world
-    if knowledge is GroupKnowledge.NAMED and label:
-        return f"group {label}"
-    return "unknown group"
-
-
-def _p2p_label(group: tuple[int, ...] | None, label: str | None, world: tuple[int, ...], world_id: str) -> str:
-    if group is not None:
-        return "" if tuple(sorted(group)) == world else group_id(group)
-    return "" if label is None or label == world_id or "world" in label else label
+def _numbered(
+    summary: RankSummary, world: tuple[int, ...], world_id: str
+) -> Iterator[tuple[Series | None, int, CommFact]]:
+    """The kept calls of one rank with their series and their number in it."""
+    counts: dict[Series, int] = {}
+    known: dict[CallKey, Series | None] = {}
+    windows = list(reversed(summary.windows))
+    for fact in summary.calls:
+        while windows and fact.call.index >= windows[-1].start:
+            counts = totals(windows.pop().before, summary.rank, world, world_id)
+        key = CallKey.of(fact.call)
+        if key not in known:
+            known[key] = series_of(key, summary.rank, world, world_id)
+        series = known[key]
+        nth = 0
+        if series is not None:
+            nth = counts.get(series, 0)
+            counts[series] = nth + 1
+        yield series, nth, fact
 
 
 def _collectives(
-    groups: Mapping[tuple[GroupKey, str, int | str], dict[int, CommFact]], labelled: Mapping[str, set[int]]
+    groups: Mapping[tuple[Collective, int | str], dict[int, CommFact]],
+    labelled: Mapping[str, set[int]],
+    tallies: Mapping[int, Tally],
 ) -> list[MatchedCall]:
     found = []
-    doubtful: set[tuple[GroupKey, str]] = set()
-    for (key, api, nth), members in groups.items():
+    doubtful: set[Collective] = set()
+    for (series, nth), members in groups.items():
+        key, api = series
         everyone = key if isinstance(key, tuple) else tuple(sorted(labelled[key]))
-        absent = tuple(r for r in everyone if r not in members)
+        others = [r for r in everyone if r not in members]
+        absent, clean, unseen = _without_record(others, series, nth, tallies)
         if api in SAME_SIZE and not _same_size(members.values()):
-            doubtful.add((key, api))
+            doubtful.add(series)
         if isinstance(nth, str):
             state = MatchState.BY_NAME
-        elif (key, api) in doubtful:
+        elif series in doubtful:
             state = MatchState.DOUBTFUL
         else:
             state = MatchState.PARTIAL if absent else MatchState.MATCHED
         number = nth if isinstance(nth, int) else _number(nth)
-        found.append(MatchedCall(api, key, number, members, absent, state))
+        found.append(MatchedCall(api, key, number, members, absent, state, series=series, clean=clean, unseen=unseen))
     return found
+
+
+def _without_record(
+    others: Iterable[int], series: Series, nth: int | str, tallies: Mapping[int, Tally]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Members of a call whose record is not kept: those that did not make it, made it while clean, and the rest."""
+    absent: list[int] = []
+    clean: list[int] = []
+    unseen: list[int] = []
+    for rank in others:
+        tally = tallies.get(rank)
+        if tally is None or isinstance(nth, str) or not tally.has(series, nth):
+            absent.append(rank)
+        elif tally.is_clean(series, nth):
+            clean.append(rank)
+        else:
+            unseen.append(rank)
+    return tuple(absent), tuple(clean), tuple(unseen)
+
+
+def _short(tallies: Mapping[int, Tally], labelled: Mapping[str, set[int]]) -> dict[int, str]:
+    """different_counts_are_partial, for whole files: the first series of which a rank made fewer calls."""
+    most: dict[Series, int] = {}
+    for one in tallies.values():
+        for series, count in (one.made or {}).items():
+            both = series._replace(sends=True) if isinstance(series, Message) else series
+            most[both] = max(most.get(both, 0), count)
+    found: dict[int, str] = {}
+    for series, count in most.items():
+        for rank, end in _ends(series, labelled):
+            tally = tallies.get(rank)
+            have = count if tally is None or tally.made is None else tally.made.get(end, 0)
+            if have < count and not (isinstance(series, Collective) and series.key == UNKNOWN_GROUP):
+                what = "messages" if isinstance(series, Message) else f"calls of {series.api}"
+                found.setdefault(rank, f"{have} of {count} {what}")
+    return found
+
+
+def _ends(series: Series, labelled: Mapping[str, set[int]]) -> list[tuple[int, Series]]:
+    """The ranks that make the calls of a series, and the series as each of them counts it."""
+    if isinstance(series, Message):
+        return [(series.source, series), (series.target, series._replace(sends=False))]
+    ranks = series.key if isinstance(series.key, tuple) else sorted(labelled.get(series.key, ()))
+    return [(rank, series) for rank in ranks]
 
 
 def _number(name: str) -> int:
@@ -199,17 +257,25 @@ def _same_size(members: Iterable[CommFact]) -> bool:
 
 
 def _messages(
-    messages: Mapping[tuple[int, int, int, str, int], dict[bool, tuple[int, CommFact]]],
+    messages: Mapping[tuple[Message, int], dict[bool, tuple[int, CommFact]]], tallies: Mapping[int, Tally]
 ) -> list[MatchedCall]:
     found = []
-    for (source, target, _tag, _label, nth), sides in messages.items():
+    for (series, nth), sides in messages.items():
+        source, target = series.source, series.target
         members = dict(sides.values())
-        absent = tuple(r for r in (source, target) if r not in members)
+        absent: tuple[int, ...] = ()
+        clean: tuple[int, ...] = ()
+        unseen: tuple[int, ...] = ()
+        for rank, end in _ends(series, {}):
+            if rank not in members:
+                absent, clean, unseen = _without_record((rank,), end, nth, tallies)
         sizes = {f.call.sent[0].numel if f.call.sent else None for f in members.values() if f.call.sent}
         sizes |= {f.call.received[0].numel for f in members.values() if f.call.received}
         doubtful = len({s for s in sizes if s is not None}) > 1
         state = MatchState.DOUBTFUL if doubtful else MatchState.PARTIAL if absent else MatchState.MATCHED
         found.append(
-            MatchedCall("p2p", (source, target), nth, members, absent, state, True, sender=source, receiver=target)
+            MatchedCall(
+                "p2p", (source, target), nth, members, absent, state, True, source, target, series, clean, unseen
+            )
         )
     return found

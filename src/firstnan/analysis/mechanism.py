@@ -41,6 +41,7 @@ BIRTH_ROWS: tuple[Row, ...] = (
     Row(_Kind.CAST_OVERFLOW, "an input beyond the output's dtype", ranges.cast_overflow),
     Row(_Kind.FP16_OVERFLOW, "the device's flag on a float16 product", ranges.flagged),
     Row(_Kind.UNKNOWN, "a NaN among the plain arguments", domain.nan_argument),
+    Row(_Kind.UNKNOWN, "a NaN that the forward call of a backward record saved", domain.saved_bad),
     Row(_Kind.MASKED_SOFTMAX, "softmax or attention over -Inf", domain.masked_softmax),
     Row(_Kind.INF_MINUS_INF, "a sum or difference of infinities gives NaN", domain.inf_minus_inf),
     Row(_Kind.ZERO_TIMES_INF, "a product with an infinity gives NaN", domain.zero_times_inf),

@@ -117,6 +117,18 @@ def nan_argument(case: Case) -> Mechanism | None:
     return None
 
 
+def saved_bad(case: Case) -> Mechanism | None:
+    """Backward from a value that was NaN in the forward call: dropped there, it still multiplies the gradient."""
+    if not case.is_backward or case.forward is None:
+        return None
+    for tensor in case.forward.inputs:
+        if tensor.state is ValueState.NAN:
+            return found(
+                MechanismKind.UNKNOWN, _LIKELY, "why.saved_bad", slot=tensor.slot, operator=case.forward.name.full
+            )
+    return None
+
+
 def outside_domain(case: Case) -> Mechanism | None:
     """sqrt of a negative number, acos beyond 1: NaN, and none of the named mechanisms."""
     low = families.DOMAINS.get(case.api)
@@ -134,6 +146,8 @@ def outside_domain(case: Case) -> Mechanism | None:
 def div_by_zero(case: Case) -> Mechanism | None:
     """The divisor holds a zero, or is so small that the quotient leaves the dtype."""
     forward = case.forward
+    if forward is not None and case.api in families.POWERS:
+        return _negative_power(forward)
     if forward is None or case.api not in families.DIVISIONS:
         return None
     divisors = _divisors(case.api, forward)
@@ -147,6 +161,16 @@ def div_by_zero(case: Case) -> Mechanism | None:
     if number(scalar) == 0 and scalar is not None and case.api not in families.INVERSES:
         return found(MechanismKind.DIV_BY_ZERO, _CERTAIN, "why.div_by_zero", slot=scalar.slot, min=0.0, max=0.0)
     return _tiny_divisor(case, divisors)
+
+
+def _negative_power(forward: Record) -> Mechanism | None:
+    """``x ** -0.5`` with a zero in x."""
+    exponent = number(operand(forward, 1))
+    base = forward.inputs[0] if forward.inputs else None
+    if exponent is None or exponent >= 0 or base is None or not holds_zero(base):
+        return None
+    sure = _CERTAIN if touches_zero(base) else _LIKELY
+    return found(MechanismKind.DIV_BY_ZERO, sure, "why.div_by_zero", slot=base.slot, min=base.min, max=base.max)
 
 
 def _tiny_divisor(case: Case, divisors: list[TensorStat]) -> Mechanism | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from firstnan.dump import Record
 from firstnan.excerpt import summary
@@ -19,18 +19,12 @@ MAX_RANKS = 64
 """Most ranks with surroundings; ranks of root causes come first."""
 
 
-def near_records(
-    records: Sequence[Record],
-    index: int,
-    module_of: Callable[[str], str | None],
-    before: int = BEFORE,
-    after: int = AFTER,
-) -> tuple[NearRecord, ...]:
-    """Records ``index - before`` to ``index + after`` of one rank; ``module_of`` gives a record's module path."""
-    return tuple(
-        near_record(record, module_of(record.name.full))
-        for record in records[max(index - before, 0) : index + after + 1]
-    )
+def near_records(records: Iterable[Record], module_of: Callable[[str], str | None]) -> tuple[NearRecord, ...]:
+    """Consecutive records of one rank in short form; ``module_of`` gives the path of a record's innermost module.
+
+    BEFORE and AFTER say how many of them are worth keeping on each side of the first bad value.
+    """
+    return tuple(near_record(record, module_of(record.name.full)) for record in records)
 
 
 def near_record(record: Record, module: str | None) -> NearRecord:

@@ -22,8 +22,6 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -120,6 +118,8 @@ def _live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> fro
             continue
         if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad):
             live.add(position)
+        if any(summaries[rank].outlasts(fact) for rank, fact in call.members.items()):
+            live.add(position)
         if call.is_p2p and call.receiver in call.absent:
             live.add(position)
         for rank, fact in call.members.items():
@@ -168,7 +168,8 @@ def _from_absent(matching: Matching, outcomes: Iterable[RankOutcome]) -> frozens
     return frozenset(
         position
         for position, call in enumerate(matching.calls)
-        if absent.intersection(call.absent) and any(f.received is Side.BAD for f in call.members.values())
+        if absent.intersection((*call.absent, *call.unseen))
+        and any(f.received is Side.BAD for f in call.members.values())
     )
 
 
@@ -235,7 +236,7 @@ def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Ev
     sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
     if sources:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
-    silent = tuple(r for r in call.absent if first.get(r) is not None)
+    silent = tuple(r for r in (*call.absent, *call.unseen) if first.get(r) is not None)
     silent += tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.UNKNOWN and first.get(r))
     if silent:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, silent)
@@ -273,7 +274,7 @@ def _rank_beyond(call: MatchedCall) -> int | None:
     """
     facts = call.members.values()
     default = all(f.call.knowledge is GroupKnowledge.DEFAULT for f in facts)
-    if call.is_p2p or not default or len(call.members) % 2 == 0:
+    if call.is_p2p or not default or not call.is_seen or len(call.members) % 2 == 0:
         return None
     everywhere = all(f.received is not Side.CLEAN for f in facts)
     return max(call.members) + 1 if everywhere else None
@@ -296,10 +297,12 @@ def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event
         if call.receiver != rank:
             return None
         sender = call.members.get(call.sender if call.sender is not None else -1)
+        if sender is None and call.clean:
+            return None
         if sender is None:
             known = call.sender is not None and first.get(call.sender) is not None
             arrival = Arrival.RECEIVED if known else Arrival.MISSING
-            return RankOutcome(rank, event, arrival, call, call.absent)
+            return RankOutcome(rank, event, arrival, call, (*call.absent, *call.unseen))
         if sender.sent is Side.BAD:
             return RankOutcome(rank, event, Arrival.RECEIVED, call, (call.sender or 0,))
         return None
@@ -343,7 +346,7 @@ def _can_be_foreign(event: Event) -> bool:
 
 def _silent(rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
     """A rank whose dump holds no communication at all received its entry from the ranks with an event of their own."""
-    if event.kind is not EventKind.ENTRY or summaries[rank].calls:
+    if event.kind is not EventKind.ENTRY or summaries[rank].communicates:
         return ()
     return tuple(sorted(other for other in own if other != rank))
 
@@ -364,43 +367,3 @@ def _unrecorded(
         if at > other_event.index or (module and event.kind is EventKind.BIRTH):
             found.append(other)
     return tuple(sorted(found))
-
-
-# -- causal order of calls -----------------------------------------------------------------------------
-
-
-def causal_order(matching: Matching) -> Mapping[int, int]:
-    """Position in ``Matching.calls`` -> place in an order that respects every rank's record order."""
-    after: dict[int, list[int]] = {}
-    waiting = [0] * len(matching.calls)
-    by_rank: dict[int, list[tuple[int, int]]] = {}
-    for position, call in enumerate(matching.calls):
-        for rank, fact in call.members.items():
-            by_rank.setdefault(rank, []).append((fact.call.index, position))
-    for entries in by_rank.values():
-        entries.sort()
-        for (at, one), (then, other) in itertools.pairwise(entries):
-            if at != then:
-                after.setdefault(one, []).append(other)
-                waiting[other] += 1
-    key = [max((f.call.index for f in c.members.values()), default=0) for c in matching.calls]
-    heap = [(key[p], p) for p in range(len(waiting)) if waiting[p] == 0]
-    heapq.heapify(heap)
-    order: dict[int, int] = {}
-    rest = set(range(len(waiting)))
-    while rest:
-        # calls that do not fit together leave the heap empty: go on with the earliest of the rest
-        position = heapq.heappop(heap)[1] if heap else min(rest, key=lambda p: (key[p], p))
-        if position not in rest:
-            continue
-        rest.discard(position)
-        order[position] = len(order)
-        for other in after.get(position, ()):
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                heapq.heappush(heap, (key[other], other))
-    return order
-
-
-def earliest(positions: Iterable[int], order: Mapping[int, int]) -> int | None:
-    return min(positions, key=lambda p: order[p], default=None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from firstnan.analysis import mechanism
 from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
-from firstnan.analysis.propagation import Arrival, RankOutcome, Spread, causal_order
+from firstnan.analysis.order import comes_after
+from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
 from firstnan.analysis.summarize import RankSummary, Side
 from firstnan.dump import Direction
 from firstnan.numerics import limits, magnitude
@@ -255,6 +256,8 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
 
 def sum_bound(call: MatchedCall) -> float | None:
     """Sum over the members of the largest absolute value each put in; None when one is not known."""
+    if not call.is_seen:
+        return None
     total = 0.0
     for fact in call.members.values():
         values = [magnitude(t.max, t.min) for t in fact.call.sent]
@@ -290,20 +293,23 @@ def _missing(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
 
 
 def _independent(outcomes: tuple[RankOutcome, ...], matching: Matching) -> tuple[RankOutcome, ...]:
-    """Those whose absent source was reached by nothing bad before, so that no other cause explains it."""
-    if not outcomes:
-        return ()
-    order = causal_order(matching)
-    places = {id(call): order[position] for position, call in enumerate(matching.calls)}
-    reached: dict[int, int] = {}
-    for call in matching.calls:
-        if any(f.sent is Side.BAD for f in call.members.values()):
-            for rank in call.absent:
-                reached[rank] = min(reached.get(rank, places[id(call)]), places[id(call)])
-    return tuple(
-        o for o in outcomes
-        if o.call is not None and all(reached.get(r, math.inf) > places[id(o.call)] for r in o.sources)
-    )  # fmt: skip
+    """relay: those whose absent source was sent nothing bad before; one that was passes on what others made.
+
+    Example: pipeline 0 -> 1 -> 2 with rank 1 absent: rank 0 sends it NaN, rank 2 receives NaN from it.
+    """
+    bad_sends = [c for c in matching.calls if c.absent and any(f.sent is Side.BAD for f in c.members.values())]
+    return tuple(o for o in outcomes if o.call is not None and not _is_relayed(o, o.call, bad_sends, matching))
+
+
+def _is_relayed(outcome: RankOutcome, call: MatchedCall, bad_sends: Sequence[MatchedCall], matching: Matching) -> bool:
+    into = [c for c in bad_sends if c is not call and set(outcome.sources) & set(c.absent)]
+    if not into:
+        return False
+    later = comes_after(matching, call)
+    late = call.members[outcome.rank].after_backward
+    return any(
+        id(c) not in later and (late or c.is_p2p or not all(f.after_backward for f in c.members.values())) for c in into
+    )
 
 
 def _reduction_overflows(call: MatchedCall) -> bool:

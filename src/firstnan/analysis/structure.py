@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from firstnan.dump import Direction, Record, RecordKind
+from firstnan.analysis.table import Names, Table
+from firstnan.dump import Direction, RankView, Record, RecordKind
 
 MAX_LEFT_OUT = 12
 MAX_DEPTH = 1000
@@ -73,6 +74,10 @@ class Structure:
     def after_backward(self, index: int) -> bool:
         return self.last_backward is not None and index > self.last_backward
 
+    def in_update(self, name: str) -> bool:
+        """Inside gradient clipping or the optimizer, as construct.json tells (format document, section 10)."""
+        return any(parent in ("optimizer", "clip_grad") for parent in self.ancestors(name))
+
     def in_backward(self, index: int) -> bool:
         """Between the first and the last backward record."""
         return self.first_backward is not None and self.first_backward < index <= (self.last_backward or 0)
@@ -84,55 +89,51 @@ class Structure:
         """
         return self.by_name.get(record.name.full.replace(".backward", ".forward"))
 
-    def backward_of(self, record: Record) -> Record | None:
-        """The backward record of a forward record's call."""
-        return self.by_name.get(record.name.full.replace(".forward", ".backward"))
 
-
-def build(records: Sequence[Record], parents: Mapping[str, str | None]) -> Structure:
-    """Structure of one rank from its records and construct.json's parents.
+def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> Structure:
+    """Structure of one rank from those of its records that are looked at and construct.json's parents.
 
     Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside
     ``layers.0``.
     """
-    by_name = {record.name.full: record for record in records}
+    by_name = Names(records, view)
+    looked_at = frozenset(by_name)
     usable = parents if any(parents.values()) else _parents_from_paths(records)
-    inner = {p for name, p in usable.items() if p and name in by_name}
-    first, last = None, None
+    inner = {p for name, p in usable.items() if p and name in looked_at}
+    first, last = view.passes()
     losses: set[str] = set()
     tops: set[int] = set()
     previous: Record | None = None
     top: int | None = None
-    has_apis = False
+    expected = 0
     for record in records:
         kind, direction = record.name.kind, record.name.direction
+        if record.index != expected:
+            previous = top = None  # what stands in a gap may have come between
+        expected = record.index + 1
         if kind is RecordKind.PARAMETERS_GRAD:
             continue  # its place is not its time in 1.2 to 8.3 (section 8)
-        has_apis = has_apis or kind is RecordKind.API
         if direction is Direction.BACKWARD:
-            first = record.index if first is None else first
-            last = record.index
             if previous is not None and previous.name.direction is Direction.FORWARD:
-                twin = by_name.get(record.name.full.replace(".backward", ".forward"))
-                if twin is not None:
-                    losses.add(twin.name.full)
+                losses.add(record.name.full.replace(".backward", ".forward"))
                 if top is not None:
                     tops.add(top)
                     top = None
         elif kind is RecordKind.MODULE and not usable.get(record.name.full):
             top = record.index
         previous = record
-    if top is not None and last is None:
+    if top is not None and last is None and records.has_end:
         tops.add(top)
     if not tops and last is None and records:
-        tops.add(records[-1].index)
+        tops.add(len(records) - 1)
     inferred = usable is not parents
+    has_apis = view.overview.has_apis
     return Structure(
         usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis, inferred
     )
 
 
-def _parents_from_paths(records: Sequence[Record]) -> dict[str, str | None]:
+def _parents_from_paths(records: Iterable[Record]) -> dict[str, str | None]:
     """Module nesting by path, for dumps without construct.json: a module's record stands after its
     children's, so each open child is closed by the next record whose path is a prefix of its own."""
     parents: dict[str, str | None] = {}

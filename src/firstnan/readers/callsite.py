@@ -25,7 +25,17 @@ def parents(folder: RankFolder) -> tuple[Mapping[str, str | None], tuple[Problem
 
     Every form of a value counts (format document, section 10): ``"Module.a.Linear.forward.0"``;
     ``null`` and ``""`` for none; ``["Module...", 3]`` and ``[null, 3]`` with the micro-step.
+
+    A file that is cut gives nothing: a record that is absent from it would look like one without a caller.
     """
+    found, problems = _callers(folder)
+    if any(problem.kind is ProblemKind.TRUNCATED for problem in problems):
+        return {}, problems
+    return found, problems
+
+
+def _callers(folder: RankFolder) -> tuple[dict[str, str | None], tuple[Problem, ...]]:
+    """What stands in construct.json, the sound part of a file that is cut included."""
     top, problems = _load(folder, FileKind.CONSTRUCT)
     found: dict[str, str | None] = {}
     odd = 0
@@ -46,7 +56,7 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
     Only forward calls have a stack (format document, section 10): a backward record takes the stack of
     the forward call with its number, and gradients of parameters that of their module.
     """
-    callers, problems = parents(folder)
+    callers, problems = _callers(folder)
     forwards = {name: _forward_of(name) for name in names}
     top, more = _load(folder, FileKind.STACK)
     stacks, odd = _stacks(top, set(names).union(*forwards.values()))

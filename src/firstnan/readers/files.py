@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 MAX_BYTES = 64 << 30
@@ -45,9 +46,27 @@ def reason(error: OSError) -> str:
 def read_bytes(path: Path) -> bytes | Fault:
     """The content of a regular file as it was when opened; links are followed.
 
+    A file that grows meanwhile gives what stood there at first; one that shrinks gives less (and is found to be cut
+    by the parser).
+    """
+    opened = open_regular(path)
+    if isinstance(opened, Fault):
+        return opened
+    file, status = opened
+    try:
+        with file:
+            return _read(file.fileno(), status.st_size)
+    except OSError as error:
+        return Fault(False, reason(error))
+    except MemoryError:
+        return Fault(False, "does not fit into memory")
+
+
+def open_regular(path: Path) -> tuple[FileIO, os.stat_result] | Fault:
+    """A regular file, opened unbuffered, and its status; links are followed.
+
     Opened without blocking and checked after opening, so that a FIFO put in its place in between
-    cannot hang the program. A file that grows meanwhile gives what stood there at first; one that
-    shrinks gives less (and is found to be cut by the parser).
+    cannot hang the program.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -59,17 +78,22 @@ def read_bytes(path: Path) -> bytes | Fault:
     except ValueError:  # a path with a NUL character
         return Fault(True, "no such file")
     try:
-        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - takes over the descriptor
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                return Fault(False, f"{kind_of(status.st_mode)}, not a file")
-            if status.st_size > MAX_BYTES:
-                return Fault(False, f"{status.st_size} bytes, more than the limit of {MAX_BYTES}")
-            return _read(file.fileno(), status.st_size)
+        status = os.fstat(descriptor)
+        fault = _refused(status)
+        if fault is None:
+            return FileIO(descriptor, "rb"), status  # of a directory it would raise, and leave the descriptor open
     except OSError as error:
-        return Fault(False, reason(error))
-    except MemoryError:
-        return Fault(False, "does not fit into memory")
+        fault = Fault(False, reason(error))
+    os.close(descriptor)
+    return fault
+
+
+def _refused(status: os.stat_result) -> Fault | None:
+    if not stat.S_ISREG(status.st_mode):
+        return Fault(False, f"{kind_of(status.st_mode)}, not a file")
+    if status.st_size > MAX_BYTES:
+        return Fault(False, f"{status.st_size} bytes, more than the limit of {MAX_BYTES}")
+    return None
 
 
 def _read(descriptor: int, size: int) -> bytes:

@@ -101,6 +101,19 @@ def loads(data: bytes) -> Parsed:
         return Parsed(fault="does not fit into memory")
 
 
+def sound(data: bytes) -> object | None:
+    """The value of a JSON text about which nothing is unusual; None for every other text, and for ``null``."""
+    try:
+        return _fast(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def quoted(text: str) -> str:
+    """A text as the dumping tool writes it: in quotes, characters beyond ASCII as ``\\uXXXX``."""
+    return json.dumps(text)
+
+
 def _as_utf8(data: bytes, notes: list[Oddity]) -> bytes:
     if data.startswith(b"\xef\xbb\xbf"):
         return data[3:]
@@ -209,12 +222,28 @@ def _careful(data: bytes, notes: list[Oddity]) -> Parsed:
         value = decoder.decode(sound)
     except (json.JSONDecodeError, RecursionError) as error:
         return Parsed(fault=f"no usable JSON text ({why}; {error})")
-    if why == "ends early":
-        offset = len(data)
-    elif not text.isascii():
-        offset = len(text[:offset].encode("utf-8", "replace"))
-    cut = Cut(offset, depth, why)
+    cut = Cut(len(data) if why == "ends early" else _bytes_before(data, text, offset), depth, why)
     return _finish(value, cut, hook, notes)
+
+
+def _bytes_before(data: bytes, text: str, count: int) -> int:
+    """How many bytes the first ``count`` characters of the decoded text took.
+
+    Bytes that are no UTF-8 became characters of another length: then the place is searched by decoding.
+    """
+    if text.isascii():
+        return count
+    sound = len(text[:count].encode("utf-8", "replace"))
+    if "\ufffd" not in text[:count]:
+        return sound
+    low, high = 0, min(sound, len(data))
+    while low < high:
+        middle = (low + high) // 2
+        if len(data[:middle].decode("utf-8", "replace")) < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _only_a_word(text: str, position: int) -> bool:

@@ -22,8 +22,8 @@ from firstnan.dump import (
 from firstnan.numerics import ValueState
 from firstnan.readers import lenient_json
 from firstnan.readers.files import Fault, read_bytes
-from firstnan.readers.names import parse_name
-from firstnan.readers.values import INFINITE, MAX_NESTING, Reader, flag_of
+from firstnan.readers.record_builder import RecordBuilder, blank_detail, some
+from firstnan.readers.values import INFINITE, MAX_NESTING
 
 
 def read(folder: RankFolder) -> RankDump:
@@ -57,19 +57,11 @@ class _Building:
         self.folder = folder
         self.parsed = parsed
         self.size = size
-        self.reader = Reader()
+        self.builder = RecordBuilder()
         self.whole = False
         """``data`` was closed before the text ended."""
         self.records: list[Record] = []
         self.problems: list[Problem] = []
-        self.blank: list[str] = []
-        """Names of records with tensors that could not be judged."""
-        self.seen = 0
-        """Floating tensors that could be judged."""
-        self.wide: list[int] = []
-        """Places in ``records`` with an infinite float64 tensor."""
-        self.odd: list[str] = []
-        """Names of records with parts of no known form."""
         self.skipped: list[str] = []
         """Names whose value is no record."""
 
@@ -129,100 +121,41 @@ class _Building:
         last = -1 if self.whole else len(data) - 1
         for index, (name, raw) in enumerate(data.items()):
             if isinstance(raw, dict):
-                self._record(name, raw, index, distrusted=index == last)
+                self.records.append(self.builder.build(name, raw, index, distrusted=index == last))
                 data[name] = None  # gives the memory back while the rest is read
             else:
                 self.skipped.append(name)
 
-    def _record(self, full: str, raw: dict[str, object], index: int, *, distrusted: bool) -> None:
-        name = parse_name(full)
-        reader = self.reader
-        reader.start(communication=name.prefix.endswith("Distributed"))
-        flagged: bool | None = None
-        parameters: list[TensorStat] = []
-        inputs: list[TensorStat] = []
-        positional = n_kwargs = 0
-        kwargs: tuple[str, ...] = ()
-        has_output = True
-        if name.kind is RecordKind.PARAMETERS_GRAD:
-            outputs = reader.named(raw, "grad")
-            n_outputs = len(raw)
-            peers, groups = [], []
-        else:
-            get = raw.get
-            value = get("input")
-            if value is not None:
-                inputs, positional = reader.top(value, "input")
-            value = get("input_args")
-            if value is not None:
-                more, count = reader.top(value, "input_args")
-                inputs = inputs + more if inputs else more
-                positional = count or positional
-            value = get("input_kwargs")
-            if value:
-                more, n_kwargs = reader.top(value, "input_kwargs")
-                inputs = inputs + more
-                if type(value) is dict:
-                    kwargs = tuple(value)
-                else:
-                    reader.odd += 1
-            value = get("parameters")
-            if value is not None:
-                parameters = reader.named(value, "parameters")
-            peers, groups = reader.peers, reader.groups
-            if "is_nan" in raw:
-                flagged = flag_of(raw["is_nan"])
-                if flagged is not None:  # it covers what the call produced, not what went in
-                    reader.blank = 0
-                    reader.default = ValueState.NON_FINITE if flagged else ValueState.FINITE
-            has_output = "output" in raw
-            reader.peers, reader.groups = [], []  # those among outputs only repeat the arguments
-            outputs, n_outputs = reader.top(get("output"), "output")
-        if reader.blank and not distrusted:
-            self.blank.append(full)
-        if reader.odd:
-            self.odd.append(full)
-        self.seen += reader.seen
-        if reader.wide:
-            self.wide.append(len(self.records))
-        self.records.append(
-            Record(
-                name, index, tuple(inputs), tuple(outputs), tuple(parameters),
-                tuple(reader.scalars), tuple(groups), tuple(peers),
-                (positional, n_kwargs, n_outputs), kwargs, has_output, distrusted,
-                raw.get("is_recompute") is True, flagged,
-            )
-        )  # fmt: skip
-
     def _conclude(self) -> None:
         """What only the whole file tells."""
-        if self.wide and self.reader.narrowed:
+        builder = self.builder
+        if builder.wide and builder.reader.narrowed:
             self._narrow()
         if self.skipped:
-            self.problem(ProblemKind.BAD_CONTENT, f"{_some(self.skipped)} hold no object", judged=False)
-        if self.odd:
-            self.problem(ProblemKind.BAD_CONTENT, f"{_some(self.odd)} hold parts of unknown form", judged=False)
-        if self.reader.deep:
-            self.problem(ProblemKind.LIMIT, f"{self.reader.deep} values nested deeper than {MAX_NESTING}", judged=False)
-        if self.blank:
-            causes = sorted(self.reader.absences, key=lambda why: -self.reader.absences[why])
-            detail = f"{', '.join(why.value for why in causes)}: {_some(self.blank)} of {len(self.records)}"
-            kind = ProblemKind.PARTLY_NO_STATISTICS if self.seen else ProblemKind.NO_STATISTICS
-            self.problem(kind, detail, judged=False)
+            self.problem(ProblemKind.BAD_CONTENT, f"{some(self.skipped)} hold no object", judged=False)
+        if builder.odd:
+            self.problem(ProblemKind.BAD_CONTENT, f"{some(builder.odd)} hold parts of unknown form", judged=False)
+        if builder.reader.deep:
+            detail = f"{builder.reader.deep} values nested deeper than {MAX_NESTING}"
+            self.problem(ProblemKind.LIMIT, detail, judged=False)
+        if builder.blank:
+            kind = ProblemKind.PARTLY_NO_STATISTICS if builder.seen else ProblemKind.NO_STATISTICS
+            self.problem(kind, blank_detail(builder, len(self.records)), judged=False)
         self._unfinished()
 
     def _narrow(self) -> None:
         """float64 beyond the float32 range was written as Infinity (format document, section 13)."""
-        for place in self.wide:
-            record = self.records[place]
-            self.records[place] = replace(
-                record,
-                inputs=tuple(map(_narrowed, record.inputs)),
-                outputs=tuple(map(_narrowed, record.outputs)),
-                parameters=tuple(map(_narrowed, record.parameters)),
-            )
-        names = [self.records[place].name.full for place in self.wide]
-        self.problem(ProblemKind.NARROWED_FLOAT64, f"infinite float64 in {_some(names)}", judged=False)
+        wide = frozenset(self.builder.wide)
+        for place, record in enumerate(self.records):
+            if record.index in wide:
+                self.records[place] = replace(
+                    record,
+                    inputs=tuple(map(_narrowed, record.inputs)),
+                    outputs=tuple(map(_narrowed, record.outputs)),
+                    parameters=tuple(map(_narrowed, record.parameters)),
+                )
+        names = [record.name.full for record in self.records if record.index in wide]
+        self.problem(ProblemKind.NARROWED_FLOAT64, f"infinite float64 in {some(names)}", judged=False)
 
     def _unfinished(self) -> None:
         """Records without output; whether something went unseen depends on what comes behind them.
@@ -241,15 +174,10 @@ class _Building:
             behind = self.records[-1:0:-1]
             went_on = any(r.name.direction is Direction.BACKWARD for r in behind if r.index > modules[-1].index)
         names = [r.name.full for r in open_records]
-        self.problem(ProblemKind.UNFINISHED_RECORDS, _some(names), judged=went_on)
+        self.problem(ProblemKind.UNFINISHED_RECORDS, some(names), judged=went_on)
 
 
 def _narrowed(stat: TensorStat) -> TensorStat:
     if stat.dtype == "float64" and stat.state in INFINITE:
         return replace(stat, state=ValueState.UNKNOWN)
     return stat
-
-
-def _some(names: list[str]) -> str:
-    """How many, and an example: ``3 records (first: Tensor.add.0.forward)``."""
-    return f"{len(names)} record{'s' if len(names) != 1 else ''} (first: {names[0]})"

@@ -125,6 +125,7 @@ class Reader:
             if type(item) is list and len(item) == 1:
                 item = item[0]
             if item is not None:
+                self.odd += type(item) is not dict and type(item) is not list
                 self._walk(item, self._shared(f"{prefix}.{key}"), tensors, 0)
         return tensors
 
@@ -178,6 +179,8 @@ class Reader:
                 empty = 0 in shape
             else:
                 self.odd += 1
+        elif sizes is not None:
+            self.odd += 1
         largest, least = raw.get("Max"), raw.get("Min")
         mean, norm = raw.get("Mean"), raw.get("Norm")
         if type(largest) is float and type(least) is float and largest - largest == 0.0 and least - least == 0.0:
@@ -228,7 +231,10 @@ class Reader:
 
     def _scalar(self, raw: dict[str, object], kind: str, slot: str) -> None:
         if "group_ranks" in raw or kind.endswith("ProcessGroup"):
-            self.groups.append(GroupRef(slot, _ranks(raw.get("group_ranks")), _text(raw.get("group_id"))))
+            members = raw.get("group_ranks")
+            ranks = _ranks(members)
+            self.odd += ranks is None and members is not None and members != []  # empty where a file is cut
+            self.groups.append(GroupRef(slot, ranks, _text(raw.get("group_id"))))
             return
         value = raw.get("value", raw.get("format"))
         if kind == "str" and type(value) is str and self._is_group_name(value, slot):

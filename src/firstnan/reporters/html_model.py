@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import firstnan
 from firstnan.dump import TensorStat
 from firstnan.messages import Language
-from firstnan.numerics import ValueState, limits, magnitude
+from firstnan.numerics import Number, ValueState, limits, magnitude
 from firstnan.printable import show
 from firstnan.ranges import format_ranges
 from firstnan.report import CollectiveReport, Report, RootCause
@@ -112,10 +112,16 @@ def _chain_values(cause: RootCause) -> list[Json]:
                 "index": cause.exec_order,
                 "op": show(cause.op_name),
                 "in": number(_largest_finite(cause.inputs)),
-                "max": None if out is None else number(out.max),
+                "max": None if out is None else number(_bad_end(out)),
             }
         )
     return made
+
+
+def _bad_end(tensor: TensorStat) -> Number | None:
+    """Max, or Min where that is the one that is not finite."""
+    is_min = tensor.min is not None and not math.isfinite(tensor.min) and math.isfinite(tensor.max or 0)
+    return tensor.min if is_min else tensor.max
 
 
 def _near(around: Surroundings) -> list[Json]:

@@ -118,7 +118,7 @@ def build(hops: Sequence[Hop]) -> dict[str, Json]:
                 "op": show(next(iter(node.ops), ""), 64),
                 "ops": len(node.ops),
                 "parent": node.parent,
-                "via": f"via.{node.via}" if node.via in _WORDED else show(node.via, 40),
+                "via": f"html.via.{node.via}" if node.via in _WORDED else show(node.via, 40),
                 "worded": node.via in _WORDED,
                 "from": format_ranges(node.from_ranks),
                 "from_op": show(node.from_op, 64),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from firstnan.dump import Problem, ProblemKind
+from firstnan.dump import Problem, ProblemKind, TensorStat
 from firstnan.messages import Language, catalog, text
 from firstnan.printable import show
 from firstnan.ranges import format_ranges
@@ -16,6 +16,7 @@ from firstnan.reporters.base import Settings, View
 from firstnan.reporters.cause_sections import (
     CauseGroup,
     advice_section,
+    chosen,
     general_advice,
     headline_of,
     mechanism_words,
@@ -50,12 +51,12 @@ _LABELS = ("label.more", "label.rank", "label.ranks", "label.stack", "label.in",
 
 def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, language: Language) -> dict[str, Json]:
     """Everything that is said in ``language``."""
-    chosen = replace(settings, language=language, verbose=True)
-    headline, sections = _outline(report, chosen)
+    own = replace(settings, language=language, verbose=True)
+    headline, sections = _outline(report, own)
     parts = {section.title: section for section in sections}
     story = [sentence(note, language) for note in report.story]
     if groups:
-        headline = headline_of(groups[0], chosen)
+        headline = headline_of(groups[0], own)
     if len(groups) > 1:
         story.insert(0, sentence("verdict.and_more", language, Tone.STRONG, count=len(groups) - 1))
 
@@ -66,8 +67,8 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "words": _words(language),
         "headline": html_blocks.line(headline),
         "story": [html_blocks.line(part) for part in story],
-        "causes": [_cause(group, chosen) for group in groups],
-        "advice": html_blocks.section(advice_section(groups, chosen)),
+        "causes": [_cause(group, own) for group in groups],
+        "advice": html_blocks.section(advice_section(groups, own)),
         "doubts": html_blocks.blocks(_doubts(report, language)),
         "symptoms": html_blocks.section(part("symptom")),
         "alternatives": html_blocks.section(part("alternatives")),
@@ -101,9 +102,10 @@ def _words(language: Language) -> dict[str, str]:
 
 def _cause(group: CauseGroup, settings: Settings) -> dict[str, Json]:
     cause, language = group.cause, settings.language
-    tensors = (*cause.inputs, *cause.outputs)
-    inputs, outputs = cause.inputs[:MAX_TENSORS], cause.outputs[:MAX_TENSORS]
-    rows = tensor_rows(inputs, "in", language) + tensor_rows(outputs, "out", language)
+    brief = replace(settings, verbose=False)
+    inputs, more_in = chosen(cause.inputs, brief)
+    outputs, more_out = chosen(cause.outputs, brief)
+    every = (cause.inputs[:MAX_TENSORS], cause.outputs[:MAX_TENSORS])
     why = f"mechanism.{cause.mechanism.kind.value}.why"
     explained = [sentence(cause.mechanism.explanation, language)]
     if cause.mechanism.explanation.key != why and cause.mechanism.kind.value != "unknown":
@@ -116,11 +118,23 @@ def _cause(group: CauseGroup, settings: Settings) -> dict[str, Json]:
         if cause.mechanism.kind.value == "unknown"
         else text(f"mechanism.{cause.mechanism.kind.value}.name", language),
         "why": [html_blocks.line(part) for part in explained],
-        "tensors": html_blocks.table(tensor_table(rows, language)) if rows else None,
-        "left_out": len(tensors) - len(rows),
+        "tensors": _tensors(inputs, outputs, language),
+        "all_tensors": _tensors(*every, language) if more_in + more_out else None,
+        "left_out": len(cause.inputs) + len(cause.outputs) - sum(len(some) for some in every),
         "evidence": [html_blocks.line(sentence(note, language)) for note in cause.evidence],
         "advice": [html_blocks.line(sentence(n, language)) for n in cause.advice or general_advice(cause)],
     }
+
+
+def _tensors(inputs: Sequence[TensorStat], outputs: Sequence[TensorStat], language: Language) -> Json:
+    """As the other forms show them, the numbers first: what does not fit scrolls out of sight."""
+    rows = tensor_rows(inputs, "in", language) + tensor_rows(outputs, "out", language)
+    if not rows:
+        return None
+    made = tensor_table(rows, language)
+    order = (0, 1, 4, 5, 6, 2, 3)
+    head = [made.header[at] for at in order]
+    return html_blocks.table(html_blocks.grid(head, ([row[at] for at in order] for row in made.rows), right=(2, 3)))
 
 
 def _place(group: CauseGroup, language: Language) -> Iterable[Block]:

@@ -50,11 +50,13 @@ HTML: dict[str, str] = {
     "html.verdict.unknown": "Undecided",
     "html.complete": "every rank and step was judged",
     "html.incomplete": "parts of the input could not be judged",
+    "html.looked_at": "rank {ranks}, step {steps}, {records} records",
     "html.redacted": "source lines and paths were left out on request",
     "html.record_at": "record {index} of rank {rank}, counted from 0",
     "html.in_function": "in",
     "html.chain": "call chain ({count})",
     "html.stack": "stack ({count} frames)",
+    "html.all_tensors": "all tensors ({count})",
     "html.confidence.certain": "The recorded numbers prove it.",
     "html.confidence.likely": "The numbers fit, and nothing else that is known fits as well.",
     "html.confidence.possible": "One of several explanations that fit.",
@@ -122,6 +124,7 @@ HTML: dict[str, str] = {
     # Modules.
     "html.modules.chain": "Call chain from the outermost module to the operator",
     "html.modules.bad": "{count} with a bad output",
+    "html.modules.outside": "outside of modules ({count})",
     "html.modules.none": "The dump does not tell which module the operator is in.",
     # Calls, what was set aside, input, JSON.
     "html.column.place": "place",

@@ -49,11 +49,13 @@ HTML: dict[str, str] = {
     "html.verdict.unknown": "无法判断",
     "html.complete": "所有 rank 和 step 都已判断",
     "html.incomplete": "部分输入无法判断",
+    "html.looked_at": "rank {ranks}，step {steps}，{records} 条记录",
     "html.redacted": "已按要求去掉源代码行和路径",
     "html.record_at": "rank {rank} 的第 {index} 条记录（从 0 起）",
     "html.in_function": "函数",
     "html.chain": "调用链（{count}）",
     "html.stack": "堆栈（{count} 帧）",
+    "html.all_tensors": "全部张量（{count}）",
     "html.confidence.certain": "记录的数值可以证明。",
     "html.confidence.likely": "与数值相符，且没有其他已知解释同样相符。",
     "html.confidence.possible": "多种相符解释中的一种。",
@@ -117,6 +119,7 @@ HTML: dict[str, str] = {
     # Modules.
     "html.modules.chain": "从最外层模块到算子的调用链",
     "html.modules.bad": "{count} 条记录的输出异常",
+    "html.modules.outside": "不在模块内（{count}）",
     "html.modules.none": "dump 中没有该算子所属模块的信息。",
     # Calls, what was set aside, input, JSON.
     "html.column.place": "位置",

@@ -13,6 +13,7 @@ function verdictPart() {
       " ",
       el("b", {}, word(`html.verdict.${page.verdict}`)),
       el("span", { class: page.complete ? "faint" : "warn" }, word(page.complete ? "html.complete" : "html.incomplete")),
+      el("span", { class: "faint" }, word("html.looked_at", { ranks: page.ranks || "-", steps: page.steps || "-", records: page.records })),
       page.redacted ? el("span", { class: "faint" }, word("html.redacted")) : null,
     ),
     el("h1", {}, line(told.headline)),
@@ -56,7 +57,7 @@ function moveTab(event, at) {
 /** Where, why and what next of the chosen cause; what is in doubt whatever the cause. */
 function causePanels() {
   const cause = page.causes[chosen.cause];
-  if (!cause) return el("div", { class: "panels two" }, doubtsPanel(), inputPanel());
+  if (!cause) return doubtsPanel();
   const told = texts().causes[chosen.cause];
   return el("div", { class: "panels", id: "cause", role: page.causes.length > 1 ? "tabpanel" : null }, wherePanel(cause, told), whyPanel(cause, told), nextPanel(told));
 }
@@ -90,7 +91,12 @@ function whyPanel(cause, told) {
     el("p", { class: "mechanism" }, el("b", {}, told.mechanism), cause.confidence ? confidence(cause.confidence) : null),
     told.why.map((sentence) => el("p", {}, line(sentence))),
     told.tensors ? table(told.tensors, { class: "tensors" }) : null,
-    told.left_out ? el("p", { class: "faint" }, word("html.more", { count: told.left_out })) : null,
+    told.all_tensors
+      ? folded(word("html.all_tensors", { count: told.all_tensors.rows.length }), true, () => [
+          table(told.all_tensors, { class: "tensors" }),
+          told.left_out ? el("p", { class: "faint" }, word("html.more", { count: told.left_out })) : null,
+        ])
+      : null,
     told.evidence.length ? el("ul", { class: "entries" }, told.evidence.map((sentence) => el("li", {}, line(sentence)))) : null,
   );
 }
@@ -118,16 +124,12 @@ function doubtsPanel() {
   return panel(title, doubts.length ? blocks(doubts) : el("p", { class: "faint" }, word("html.no_doubts")));
 }
 
-function inputPanel() {
-  return panel(word("section.input"), blocks(texts().input));
-}
-
 /** Details that are built when they are opened. */
 function folded(title, wanted, build) {
   if (!wanted) return null;
   const node = el("details", { class: "folded" }, el("summary", {}, title));
   node.addEventListener("toggle", () => {
-    if (node.open && node.children.length === 1) node.append(build());
+    if (node.open && node.children.length === 1) add(node, [build()]);
   });
   return node;
 }

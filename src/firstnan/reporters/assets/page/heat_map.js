@@ -1,7 +1,8 @@
 // The heat map of ranks and calls: controls, hover, keyboard, and what is told about a cell.
 
 const TALLEST = 440;
-const LABEL_ROOM = 96;
+const LABEL_LENGTH = 15;
+const NO_LABELS = 8;
 
 class HeatMap {
   constructor(map) {
@@ -14,6 +15,8 @@ class HeatMap {
       if (!this.callsAt.has(call.column)) this.callsAt.set(call.column, []);
       this.callsAt.get(call.column).push(at);
     });
+    const longest = Math.max(0, ...map.columns.map((name) => Math.min(name.length, LABEL_LENGTH)));
+    this.labelRoom = NO_LABELS + 8 + Math.ceil(longest * 5.7);
     this.canvas = el("canvas", {
       class: "heat",
       tabindex: 0,
@@ -128,7 +131,7 @@ class HeatMap {
     const room = Math.max(width - left - 8, 60);
     const view = this.view || { x0: 0, x1: Math.max(cols, Math.floor(room / 26)), y0: 0, y1: rows };
     const wide = room / (view.x1 - view.x0);
-    const labels = wide >= 13 ? LABEL_ROOM : 8;
+    const labels = wide >= 13 ? this.labelRoom : NO_LABELS;
     const high = Math.min(Math.max(rows * 20, 40), TALLEST);
     return { width, height: labels + high + 34, view, wide, box: { left, top: labels, width: room, height: high }, labels };
   }
@@ -211,6 +214,8 @@ class HeatMap {
     this.canvas.height = Math.round(height * ratio);
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
+    const cell = { wide, high: box.height / (view.y1 - view.y0) };
+    this.canvas.dataset.plot = JSON.stringify({ ...view, ...cell, left: box.left, top: box.top });
     const context = this.canvas.getContext("2d");
     context.scale(ratio, ratio);
     context.clearRect(0, 0, width, height);
@@ -248,7 +253,7 @@ class HeatMap {
     }
     context.textAlign = "left";
     context.fillText(word("html.map.axis_places"), box.left, box.top + box.height + 26);
-    if (labels === LABEL_ROOM) this.columnNames(context, view, box, wide, lastCol);
+    if (labels > NO_LABELS) this.columnNames(context, view, box, wide, lastCol);
   }
 
   columnNames(context, view, box, wide, lastCol) {
@@ -258,7 +263,7 @@ class HeatMap {
       context.translate(box.left + (col + 0.5 - view.x0) * wide - 2, box.top - 5);
       context.rotate(-Math.PI / 3.2);
       context.textAlign = "left";
-      context.fillText(clipped(name, 15), 0, 0);
+      context.fillText(clipped(name, LABEL_LENGTH), 0, 0);
       context.restore();
     }
   }
@@ -383,23 +388,4 @@ function niceStep(least) {
   if (least <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least);
-}
-
-/** One call in full: its group, the ranks by state, the records, how well it is matched. */
-function callFacts(call, record) {
-  const facts = el("dl", { class: "facts" });
-  const fact = (name, ...content) => facts.append(el("dt", {}, name), el("dd", {}, content));
-  if (record) fact(word("column.record"), data(record));
-  fact(word("column.group"), call.group === null ? word(call.by_name ? "label.by_name" : "label.group_unknown") : data(call.group));
-  for (const letter of ["s", "p", "n", "u"]) {
-    if (call[letter]) fact(stateWord(letter), swatch(letter), " ", data(call[letter]));
-  }
-  if (call.names.length > 1 || !record) {
-    call.names.forEach(([name, ranks], at) => fact(at ? "" : word("html.call.records"), data(name), " ", el("span", { class: "faint" }, rankWords(ranks))));
-  }
-  if (call.names_left_out) fact("", el("span", { class: "faint" }, word("html.more", { count: call.names_left_out })));
-  fact(word("html.call.match"), word(`match.${call.match}`));
-  const remarks = texts().remarks[String(page.calls.indexOf(call))] || [];
-  remarks.forEach((remark) => fact("", line(remark)));
-  return [facts];
 }

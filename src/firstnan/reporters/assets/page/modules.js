@@ -31,7 +31,7 @@ function moduleSection(cause) {
   if (!hasModules(cause)) return [el("p", { class: "faint" }, word("html.modules.none"))];
   const tree = moduleTree(cause);
   const nodes = [];
-  if (tree.children.size) nodes.push(el("ul", { class: "tree" }, moduleNodes(tree, cause)));
+  if (tree.children.size) nodes.push(el("ul", { class: "tree" }, moduleNodes(tree, cause), outside(tree, cause)));
   if (cause.chain.length > 1) {
     nodes.push(
       el("h3", {}, word("html.modules.chain")),
@@ -43,7 +43,7 @@ function moduleSection(cause) {
 
 /** Items of one level; a module with a single child and nothing of its own stands on one line with it. */
 function moduleNodes(node, cause) {
-  const items = node.records.length ? [recordsOf(node, cause)] : [];
+  const items = node.path ? [recordsOf(node, cause)] : [];
   for (let child of node.children.values()) {
     let name = child.name;
     while (child.children.size === 1 && !child.records.length) {
@@ -67,6 +67,14 @@ function moduleNodes(node, cause) {
     );
   }
   return items;
+}
+
+/** Records in no module: on demand, unless the root cause is one of them. */
+function outside(tree, cause) {
+  if (!tree.records.length) return null;
+  const open = tree.records.some((record) => record.index === cause.index);
+  const title = el("summary", {}, word("html.modules.outside", { count: tree.records.length }));
+  return el("li", {}, el("details", { open }, title, el("ul", {}, recordsOf(tree, cause))));
 }
 
 function countBad(node) {

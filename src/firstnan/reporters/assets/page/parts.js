@@ -106,3 +106,22 @@ function jsonPart() {
   const box = folded(word("html.json.show"), true, () => el("pre", { class: "json", tabindex: 0 }, text));
   return part("json", word("html.nav.json"), [el("p", {}, copyButton(text)), box], lead.join(" "));
 }
+
+/** One call in full: its group, the ranks by state, the records, how well it is matched. */
+function callFacts(call, record) {
+  const facts = el("dl", { class: "facts" });
+  const fact = (name, ...content) => facts.append(el("dt", {}, name), el("dd", {}, content));
+  if (record) fact(word("column.record"), data(record));
+  fact(word("column.group"), call.group === null ? word(call.by_name ? "label.by_name" : "label.group_unknown") : data(call.group));
+  for (const letter of ["s", "p", "n", "u"]) {
+    if (call[letter]) fact(stateWord(letter), swatch(letter), " ", data(call[letter]));
+  }
+  if (call.names.length > 1 || !record) {
+    call.names.forEach(([name, ranks], at) => fact(at ? "" : word("html.call.records"), data(name), " ", el("span", { class: "faint" }, rankWords(ranks))));
+  }
+  if (call.names_left_out) fact("", el("span", { class: "faint" }, word("html.more", { count: call.names_left_out })));
+  fact(word("html.call.match"), word(`match.${call.match}`));
+  const remarks = texts().remarks[String(page.calls.indexOf(call))] || [];
+  remarks.forEach((remark) => fact("", line(remark)));
+  return [facts];
+}

@@ -66,7 +66,7 @@ function nodeTitle(node) {
 }
 
 function viaWord(node) {
-  return node.worded ? word(`html.${node.via}`) : node.via;
+  return node.worded ? word(node.via) : node.via;
 }
 
 function nodeBox(node, { x, y }, onPick) {

@@ -1,0 +1,146 @@
+"""Second looks: what the ranks are asked once more when the first look at each of them does not decide.
+
+Rules, each tested under its name:
+
+``calls_are_counted_where_something_is_suspected``
+    A long dump on which nothing is suspected is not searched for its calls, unless another rank of the step needs them
+    for matching, or the ranks do not end with the same operator (one was stopped early).
+``members_of_a_call_that_is_a_cause``
+    A bad result of clean inputs: the records of all members are needed to tell an overflow of the sum from corruption.
+``dropped_means_look_at_the_rest``
+    What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
+    was not looked at, may hold what matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from firstnan.analysis.endings import outcomes
+from firstnan.analysis.focus import CallWindow, count_calls
+from firstnan.analysis.judge import StepAnswer, judge
+from firstnan.analysis.matching import MatchedCall
+from firstnan.analysis.propagation import Arrival
+from firstnan.analysis.series import Message, Series, series_of
+from firstnan.analysis.summarize import ParentsOf, RankSummary, facts_of, flow_of
+from firstnan.analysis.watch import Lookout
+from firstnan.collectives import group_id
+from firstnan.dump import RankView
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Calls of one rank whose records are wanted: series and number (from 0) in it."""
+
+    world: tuple[int, ...]
+    calls: frozenset[tuple[Series, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one rank is asked again."""
+
+    summary: RankSummary
+    whole: bool = False
+    """Look at all its records."""
+    wanted: Wanted | None = None
+    """Show these calls. With neither of the two: count the calls."""
+
+
+Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
+"""Questions to ranks -> their summaries, with the answers in them."""
+
+
+def answer(
+    step: int, summaries: Mapping[int, RankSummary], known: Collection[int], ask: Ask, *, alone: bool
+) -> StepAnswer:
+    """Root causes of one step, with second looks where these are needed."""
+    have = dict(summaries)
+
+    def judged(questions: Collection[Question]) -> StepAnswer:
+        have.update((summary.rank, summary) for summary in (ask(questions) if questions else ()))
+        return judge(step, have, known, alone=alone)
+
+    found = judged(_uncounted(have))
+    questions = _members_of_causes(found)
+    if questions:
+        found = judged(questions)
+    questions = _dropped(found)
+    return judged(questions) if questions else found
+
+
+def count(view: RankView, summary: RankSummary) -> RankSummary:
+    """The summary with all calls of the rank counted."""
+    log = count_calls(view)
+    return replace(summary, made=dict(log.made), mentioned=frozenset(log.ranks))
+
+
+def with_calls(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, wanted: Wanted
+) -> RankSummary:
+    """The summary with the wanted calls added to those that are kept."""
+    log = count_calls(view)
+    world_id = group_id(wanted.world)
+    places = []
+    counts: dict[Series, int] = {}
+    for index, keys in log:
+        for key in keys:
+            series = series_of(key, summary.rank, wanted.world, world_id)
+            if series is None:
+                continue
+            nth = counts.get(series, 0)
+            counts[series] = nth + 1
+            if (series, nth) in wanted.calls and index not in places:
+                places.append(index)
+    records = [record for index in places for record in view.records(index, index + 1)]
+    flow = flow_of(view, watch, parents_of, records, summary.horizon)
+    facts = facts_of(flow, outcomes(flow, truncated=summary.truncated))
+    windows = [CallWindow(index, log.before(index)) for index in places]
+    return replace(
+        summary,
+        calls=tuple(sorted((*summary.calls, *facts), key=lambda fact: fact.call.index)),
+        windows=tuple(sorted((*summary.windows, *windows), key=lambda window: window.start)),
+    )
+
+
+def _uncounted(summaries: Mapping[int, RankSummary]) -> list[Question]:
+    """calls_are_counted_where_something_is_suspected."""
+    there = [summary for summary in summaries.values() if summary.records]
+    suspected = any(summary.suspect is not None for summary in there)
+    if not suspected and len({summary.last_operator for summary in there}) <= 1:
+        return []
+    return [Question(summary) for summary in there if summary.made is None]
+
+
+def _members_of_causes(found: StepAnswer) -> list[Question]:
+    """members_of_a_call_that_is_a_cause, and of the calls that a large value passed before it overflowed."""
+    calls: dict[int, MatchedCall] = {}
+    for outcome in found.spread.outcomes:
+        if outcome.arrival in (Arrival.COMMUNICATION, Arrival.MISSING) and outcome.call is not None:
+            calls[id(outcome.call)] = outcome.call
+        for passed in outcome.event.run_up if outcome.arrival is Arrival.OWN else ():
+            for call in found.matching.at(outcome.rank, passed.exec_order):
+                calls[id(call)] = call
+    wanted: dict[int, set[tuple[Series, int]]] = {}
+    for call in calls.values():
+        for rank in (*call.clean, *call.unseen):
+            series = call.series
+            if isinstance(series, Message):
+                series = series._replace(sends=rank == call.sender)
+            if series is not None:
+                wanted.setdefault(rank, set()).add((series, call.nth))
+    return [
+        Question(found.summaries[rank], wanted=Wanted(found.matching.world, frozenset(which)))
+        for rank, which in wanted.items()
+    ]
+
+
+def _dropped(found: StepAnswer) -> list[Question]:
+    """dropped_means_look_at_the_rest."""
+    reached = {outcome.rank for outcome in found.spread.outcomes}
+    return [
+        Question(summary, whole=True)
+        for rank, summary in found.summaries.items()
+        if summary.suspect is not None and summary.horizon is not None and rank not in reached
+    ]

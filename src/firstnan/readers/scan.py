@@ -1,0 +1,287 @@
+"""One rank's dump.json, read once and parsed where it matters.
+
+The same answers as :mod:`msprobe` gives, for files laid out as MSProbe writes them; for all others :class:`Doubt`
+is raised, and the caller reads the whole file. What is taken for granted of a file that is laid out so: records that
+hold nothing unusual are sound JSON, and no two records have the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from firstnan.dump import (
+    Direction,
+    FileKind,
+    Overview,
+    Passed,
+    Problem,
+    ProblemKind,
+    RankFolder,
+    Record,
+    RecordKind,
+    RecordName,
+    Watch,
+)
+from firstnan.readers import lenient_json
+from firstnan.readers.names import parse_name
+from firstnan.readers.record_builder import RecordBuilder, blank_detail, some
+from firstnan.readers.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
+from firstnan.readers.scan_calls import CallReader
+from firstnan.readers.scan_values import Sieve, build, parse
+
+_HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
+_END = b"\n }\n}"
+_TASKS = frozenset({"statistics", "tensor"})
+"""Tasks whose records hold statistics."""
+_GRADIENTS = b".parameters_grad"
+_BACKWARD = b".backward"
+_FIRST_LOOK = 8
+"""First records that are parsed to see that there are statistics."""
+
+
+class ScannedDump:
+    """Implements :class:`firstnan.dump.RankView` for a file laid out as MSProbe writes it.
+
+    Raises:
+        Doubt: the file is laid out in another way. From every method, since parts of the file are read again.
+    """
+
+    def __init__(self, folder: RankFolder, watch: Watch, buffer: int = BUFFER) -> None:
+        self._folder = folder
+        self._file = RecordFile(folder.path / FileKind.DUMP.value, buffer)
+        self._watch = watch
+        self._sieve = Sieve(watch)
+        self._suspect: int | None = None
+        self._saturated: int | None = None
+        self._unfinished: list[tuple[int, RecordName]] = []
+        self._has_apis = False
+        self._last: RecordName | None = None
+        self._overview = self._first_pass()
+
+    @property
+    def overview(self) -> Overview:
+        return self._overview
+
+    # -- the first pass ----------------------------------------------------------------------------------
+
+    def _first_pass(self) -> Overview:
+        has_header = False
+        for buffer, filled, offset in self._file.first_pass():
+            start, end = 0, filled
+            if not has_header:
+                start = _header(buffer, filled)
+                has_header = True
+            if offset + filled == self._file.size:
+                end = _without_tail(buffer, start, filled)
+            if start < end:
+                self._region(buffer, start, end, offset)
+        if not self._file.records:
+            raise Doubt("no records")
+        suspect = self._watch.late if self._suspect is None else self._suspect
+        return Overview(
+            folder=self._folder,
+            records=self._file.records,
+            end=self._file.records,
+            bytes_read=self._file.size,
+            problems=tuple(self._problems()),
+            judged=True,
+            has_apis=self._has_apis,
+            last=self._last,
+            suspect=suspect,
+            saturated=self._saturated,
+        )
+
+    def _region(self, buffer: Buffer, start: int, end: int, offset: int) -> None:
+        """Takes account of some records; what is suspected first and what is unfinished is remembered."""
+        first, text = self._file.records, buffer.text
+        count = text.count(RECORD, start, end)
+        if first == 0:
+            _look_at_first(buffer, start, end)
+        if not self._has_apis:
+            names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
+            self._has_apis = any(name.kind is RecordKind.API for name in names)
+        if text.count(OUTPUT, start, end) != count:
+            self._without_output(buffer, start, end, count)
+        self._sieve.check(buffer, start, end)
+        self._sieve.placeholders(buffer, start, end)
+        if self._saturated is None:
+            self._saturated = self._sieve.saturated(buffer, start, end, first)
+        rest = start
+        if self._suspect is None:
+            found = self._sieve.suspect(buffer, start, end, first)
+            rest = end
+            if found is not None:
+                rest, self._suspect = found
+        self._sieve.absent(buffer, rest, end)
+        self._file.add(offset + start, end - start, count)
+        self._last = parse_name(buffer.full_name(text.rfind(RECORD, start, end)))
+
+    def _without_output(self, buffer: Buffer, start: int, end: int, count: int) -> None:
+        """Gradients of parameters have none; other records are unfinished."""
+        text = buffer.text
+        outputs = text.count(OUTPUT, start, end)
+        if outputs + text.count(_GRADIENTS, start, end) == count:
+            return
+        index = self._file.records
+        for begin, stop in records_in(text, start, end):
+            found = text.count(OUTPUT, begin, stop)
+            name = parse_name(buffer.full_name(begin))
+            if name.kind is RecordKind.PARAMETERS_GRAD:
+                if found:
+                    raise Doubt("gradients of parameters with an output")
+            elif not found:
+                parse(buffer, begin, stop)
+                self._unfinished.append((index, name))
+            elif found > 1:
+                raise Doubt("a record with two outputs")
+            index += 1
+
+    def _problems(self) -> Iterator[Problem]:
+        builder = self._sieve.builder
+        if builder.blank:
+            yield self._problem(ProblemKind.PARTLY_NO_STATISTICS, blank_detail(builder, self._file.records), False)
+        if self._unfinished:
+            names = [name.full for _, name in self._unfinished]
+            yield self._problem(ProblemKind.UNFINISHED_RECORDS, some(names), self._went_on())
+
+    def _problem(self, kind: ProblemKind, detail: str, judged: bool) -> Problem:
+        file = f"{self._folder.label}/{FileKind.DUMP.value}"
+        return Problem(kind, self._folder.step, self._folder.rank, file, detail, judged)
+
+    def _went_on(self) -> bool:
+        """Whether the run went on behind the last record without output (see :mod:`msprobe`)."""
+        if self._unfinished[-1][0] == self._file.records - 1:
+            return False
+        modules = [index for index, name in self._unfinished if name.kind is RecordKind.MODULE]
+        if not modules:
+            return True
+        return any(name.direction is Direction.BACKWARD for name in self._names(modules[-1] + 1))
+
+    def _names(self, start: int) -> Iterator[RecordName]:
+        for buffer, region in self._file.parts(start):
+            for index, (begin, _) in enumerate(records_in(buffer.text, 0, region.size), region.first):
+                if index >= start:
+                    yield parse_name(buffer.full_name(begin))
+
+    # -- later looks -------------------------------------------------------------------------------------
+
+    def records(self, start: int, stop: int) -> Sequence[Record]:
+        builder = RecordBuilder()
+        found: list[Record] = []
+        for buffer, region in self._file.parts(max(start, 0), stop):
+            for index, (begin, end) in enumerate(records_in(buffer.text, 0, region.size), region.first):
+                if index >= stop:
+                    break
+                if index >= start:
+                    found.append(build(builder, *parse(buffer, begin, end), index))
+        return found
+
+    def suspect(self, start: int) -> int | None:
+        for buffer, region in self._file.parts(start):
+            begin, first = _skip(buffer, region, start)
+            self._sieve.check(buffer, begin, region.size)
+            found = self._sieve.suspect(buffer, begin, region.size, first)
+            if found is not None:
+                return found[1]
+        return None
+
+    def find(self, name: str) -> Record | None:
+        key = lenient_json.quoted(name).encode("ascii")
+        needle = RECORD[:-1] + key + b": {"
+        for buffer, region in self._file.parts():
+            begin = buffer.text.find(needle, 0, region.size)
+            if begin >= 0:
+                end = buffer.text.find(RECORD, begin + 1, region.size)
+                index = region.first + buffer.text.count(RECORD, 0, begin)
+                return build(RecordBuilder(), *parse(buffer, begin, region.size if end < 0 else end), index)
+        return None
+
+    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
+        stop = self._overview.end if stop is None else stop
+        reader = CallReader()
+        for buffer, region in self._file.parts(start, stop):
+            for passed in reader.calls(buffer, region):
+                if start <= passed.index < stop:
+                    yield passed
+
+    def passes(self) -> tuple[int | None, int | None]:
+        first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)
+        if first is None:
+            return None, None
+        parts = self._file.parts_backwards()
+        return first, next((i for part in parts if (i := _backward(*part, last=True)) is not None), None)
+
+
+def _header(buffer: Buffer, filled: int) -> int:
+    """Where the first record begins.
+
+    Raises:
+        Doubt: the file does not begin as MSProbe's do, or holds no statistics.
+    """
+    match = _HEADER.match(buffer.data[:filled] + RECORD)
+    if match is None or match.end() > filled:
+        raise Doubt("another header")
+    found = lenient_json.sound(match[0] + b"}}")
+    if not isinstance(found, dict) or found.get("task") not in _TASKS or not isinstance(found.get("framework"), str):
+        raise Doubt("another task, or a version that does not record groups")
+    return match.end()
+
+
+def _without_tail(buffer: Buffer, start: int, filled: int) -> int:
+    """Where the last record ends.
+
+    Raises:
+        Doubt: the file does not end as MSProbe's do: cut, or something stands behind the records.
+    """
+    end = len(bytes(buffer.window[:filled]).rstrip(b"\n"))
+    tail = end - len(_END)
+    if tail < start or buffer.data[tail:end] != _END:
+        raise Doubt("another end")
+    if buffer.text.find(b'\n "', start, end) >= 0 or buffer.text.find(b"\n }", start, tail) >= 0:
+        raise Doubt("something behind the records")
+    return tail
+
+
+def _look_at_first(buffer: Buffer, start: int, end: int) -> None:
+    """Parses the first records.
+
+    Raises:
+        Doubt: they are not sound, or hold nothing that can be judged.
+    """
+    builder = RecordBuilder()
+    for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
+        if number >= _FIRST_LOOK and builder.seen:
+            return
+        full, raw = parse(buffer, begin, stop)
+        if builder.build(full, raw, number).flagged is not None or builder.odd:
+            raise Doubt("records of another form")
+    if not builder.seen:
+        raise Doubt("no statistics among the first records")
+
+
+def _skip(buffer: Buffer, region: Region, start: int) -> tuple[int, int]:
+    """Beginning and index of the first record at or behind ``start``."""
+    for index, (begin, _) in enumerate(records_in(buffer.text, 0, region.size), region.first):
+        if index >= start:
+            return begin, index
+    return region.size, region.first
+
+
+def _backward(buffer: Buffer, region: Region, *, last: bool) -> int | None:
+    """Index of the first or last backward record of a region."""
+    text = buffer.text
+    start, end = 0, region.size
+    while True:
+        hit = text.rfind(_BACKWARD, start, end) if last else text.find(_BACKWARD, start, end)
+        if hit < 0:
+            return None
+        begin = text.rfind(b"\n", 0, hit)
+        if buffer.data[begin : begin + len(RECORD)] == RECORD:
+            name = parse_name(buffer.full_name(begin))
+            if name.direction is Direction.BACKWARD and name.kind is not RecordKind.PARAMETERS_GRAD:
+                return region.first + text.count(RECORD, 0, begin)
+        if last:
+            end = hit
+        else:
+            start = hit + 1
