@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.summarize import CommFact, Side
-from firstnan.collectives import Freshness
+from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import TensorStat
 from firstnan.numerics import magnitude
 from firstnan.report import MatchState
@@ -44,9 +44,14 @@ def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
     bound = result_bound(call)
     if bound is not None:
         beyond = [r for r, f in call.members.items() if (largest(f.call.received) or 0.0) > bound * SLACK]
-        if beyond:
+        if beyond and (len(beyond) < len(call.members) or not _may_have_more_members(call)):
             return tuple(sorted(beyond))
     return _disagreeing(call) if call.api in _SAME_RESULT else ()
+
+
+def _may_have_more_members(call: MatchedCall) -> bool:
+    """The default group is all ranks of the run, and how many there are is nowhere recorded."""
+    return any(f.call.knowledge is not GroupKnowledge.RECORDED for f in call.members.values())
 
 
 def result_bound(call: MatchedCall) -> float | None:

@@ -138,6 +138,7 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
         writer=writer,
         pending=pending,
         hidden=hidden,
+        opens_pass=event.index in (0, structure.first_backward),
         after_backward=structure.after_backward(event.index),
         module=structure.module_path(event.record.name.full),
     )
@@ -276,16 +277,14 @@ def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     stands before every module and every other operator that reads this shape."""
     if tensor.requires_grad or record.index in flow.calls:
         return False
-    first_backward = flow.structure.first_backward
-    if first_backward is not None and record.index > first_backward:
-        return False
     chain = flow.structure.ancestors(record.name.full)
     if record.name.kind is RecordKind.MODULE:
         chain = (record.name.full, *chain)
     outer = flow.structure.by_name.get(chain[-1]) if chain else None
     if outer is not None:
         return any(t.state is tensor.state and t.numel == tensor.numel for t in outer.inputs)
-    return tensor.requires_grad is False and _opens_a_pass(flow, record, tensor)
+    updates = flow.structure.in_update(record.name.full) or flow.structure.after_backward(record.index)
+    return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
 
 
 def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:

@@ -90,6 +90,8 @@ class Event:
     """Entries: record indices of earlier asynchronous or P2P receives whose recorded result may be stale."""
     hidden: tuple[str, ...] = ()
     """Operators of the same module that construct.json lists and the dump left out: one of them may have made it."""
+    opens_pass: bool = False
+    """True: the first record of the dump, or the first of backward: what came before stands elsewhere."""
     after_backward: bool = False
     """True: after the last backward record of the step (reduction, clipping, optimizer)."""
     module: str | None = None

@@ -182,11 +182,7 @@ LOGS = frozenset(
         "log1p",
         "logit",
         "xlogy",
-        "logdet",
-        "slogdet",
-        "nll_loss",
         "binary_cross_entropy",
-        "kl_div",
         "lgamma",
         "digamma",
         "mvlgamma",
@@ -346,3 +342,5 @@ FUSED = frozenset(
 """Kernels that do more than their arguments say (padding, tails, workspace): bounds prove nothing about the device."""
 NO_MASKS = NORMALISATIONS | frozenset(["linear", "conv1d", "conv2d", "conv3d", "embedding", "Linear"])
 """Operators into which no mask is ever fed."""
+BIAS_FIRST = frozenset(["addmm", "baddbmm", "addmv", "addbmm"])
+"""Products that add their first argument."""

@@ -11,6 +11,8 @@ from firstnan.dump import Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState, limits, magnitude
 from firstnan.report import Confidence, Mechanism, MechanismKind
 
+NEAR_ZERO = 1e-6
+"""Values of this size may be zero among elements that Max and Min do not show."""
 _CERTAIN, _LIKELY, _POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
 
 
@@ -99,7 +101,7 @@ def log_zero(case: Case) -> Mechanism | None:
         return None
     edge = -1.0 if case.api == "log1p" else 0.0
     arguments = [t for t in case.forward.inputs if t.is_floating][:1]
-    if case.api in ("xlogy", "kl_div", "binary_cross_entropy"):
+    if case.api in ("xlogy", "binary_cross_entropy"):
         arguments = [t for t in case.forward.inputs if t.is_floating]
     lows = [float(t.min) for t in arguments if t.min is not None]
     if case.api in ("logit", "binary_cross_entropy"):  # symmetric: 1 is an edge too
@@ -233,6 +235,17 @@ def sqrt_backward(case: Case) -> Mechanism | None:
         tensors = [t for t in (*case.forward.inputs, *case.forward.outputs) if t.is_floating]
         if any(touches_zero(t) for t in tensors):
             sure = _CERTAIN
+        elif case.api in _EDGE_AT_ZERO and not any(_comes_near_zero(t) for t in tensors):
+            return None
         elif any(holds_zero(t) for t in tensors) or case.api not in ("sqrt", "rsqrt"):
             sure = _LIKELY
     return found(MechanismKind.SQRT_BACKWARD, sure, "why.sqrt_backward", value=0.0, operator=case.api)
+
+
+_EDGE_AT_ZERO = frozenset(["sqrt", "rsqrt", "norm", "vector_norm", "matrix_norm"])
+
+
+def _comes_near_zero(tensor: TensorStat) -> bool:
+    if tensor.max is None or tensor.min is None or holds_zero(tensor):
+        return True
+    return min(abs(float(tensor.max)), abs(float(tensor.min))) < NEAR_ZERO

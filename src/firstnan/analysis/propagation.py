@@ -30,7 +30,10 @@ from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summarize import CommFact, RankSummary, Side
 from firstnan.collectives import Freshness, GroupKnowledge
-from firstnan.dump import RecordKind
+from firstnan.dump import Direction, RecordKind
+
+LATENESS = 4
+"""Rounds in which events that may come from elsewhere are settled, see :func:`_lateness`."""
 
 
 class Arrival(Enum):
@@ -93,14 +96,15 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
             own[rank] = event
     for rank, event in own.items():
         outcomes[rank] = RankOutcome(rank, event, Arrival.OWN)
-    pending.sort(key=lambda p: (p[1].kind is EventKind.ENTRY, p[0]))  # births first: they explain entries
-    for rank, event in pending:
-        sources = _unrecorded(rank, event, first, summaries) or _silent(rank, event, own, summaries)
-        sources = tuple(s for s in sources if not _comes_from(s, rank, outcomes))
-        if not sources and event.kind is EventKind.BIRTH:
-            own[rank] = event
-        arrival = Arrival.UNRECORDED if sources else Arrival.OWN
-        outcomes[rank] = RankOutcome(rank, event, arrival, sources=sources)
+    for lateness in range(LATENESS):
+        made: dict[int, Event] = {}
+        for rank, event in sorted(((r, e) for r, e in pending if _lateness(e) == lateness), key=lambda p: p[0]):
+            sources = _unrecorded(rank, event, first, summaries) or _silent(rank, event, own, summaries)
+            sources = tuple(s for s in sources if not _comes_from(s, rank, outcomes))
+            outcomes[rank] = RankOutcome(rank, event, Arrival.UNRECORDED if sources else Arrival.OWN, sources=sources)
+            if not sources:
+                made[rank] = event
+        own |= made
     affected = _affected(matching, live_calls, first) | _from_absent(matching, outcomes.values())
     return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls, affected)
 
@@ -224,11 +228,11 @@ def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
         aliased = _aliased(rank, event, matching, first)
         if aliased is not None:
             return aliased
-        for index in event.pending:
-            for call in matching.at(rank, index):
-                outcome = _stale(rank, event, call, first)
-                if outcome is not None:
-                    return outcome
+        stale = [_stale(rank, event, c, first) for index in event.pending for c in matching.at(rank, index)]
+        known = [o for o in stale if o is not None]
+        known.sort(key=lambda o: o.arrival is Arrival.MISSING)  # a sender that is known to be bad before an absent one
+        if known:
+            return known[0]
     return None
 
 
@@ -333,6 +337,15 @@ def _comes_from(rank: int, source: int, outcomes: Mapping[int, RankOutcome]) -> 
                 seen.add(before)
                 queue.append(before)
     return False
+
+
+def _lateness(event: Event) -> int:
+    """Births explain entries; entries in the middle of a pass those at its beginning, forward those in backward."""
+    if event.kind is EventKind.BIRTH:
+        return 0
+    if event.opens_pass or event.origin is Origin.BEFORE_DUMP:
+        return LATENESS - 1
+    return 2 if event.direction is Direction.BACKWARD else 1
 
 
 def _can_be_foreign(event: Event) -> bool:

@@ -236,7 +236,7 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
     """
     facts = list(call.members.values())
     sent = [t for f in facts for t in f.call.sent]
-    bound = sum_bound(call)
+    bound = reached_bound(call)
     limit = next((limits(t.dtype) for t in sent if limits(t.dtype)), None)
     if bound is not None and limit is not None and any(f.call.reduces for f in facts) and bound > limit.largest:
         params: dict[str, NoteValue] = {
@@ -254,10 +254,13 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
     return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
 
 
-def sum_bound(call: MatchedCall) -> float | None:
-    """Sum over the members of the largest absolute value each put in; None when one is not known."""
+def reached_bound(call: MatchedCall) -> float | None:
+    """The largest value that can stand anywhere on the way to the result: the sum over the members, for MAX and MIN the
+    largest of them (AVG sums first); None when an input is not known."""
     if not call.is_seen:
         return None
+    if {f.call.reduce_op for f in call.members.values()} <= {"MAX", "MIN"}:
+        return result_bound(call)
     total = 0.0
     for fact in call.members.values():
         values = [magnitude(t.max, t.min) for t in fact.call.sent]
@@ -306,10 +309,17 @@ def _is_relayed(outcome: RankOutcome, call: MatchedCall, bad_sends: Sequence[Mat
     if not into:
         return False
     later = comes_after(matching, call)
-    late = call.members[outcome.rank].after_backward
-    return any(
-        id(c) not in later and (late or c.is_p2p or not all(f.after_backward for f in c.members.values())) for c in into
-    )
+    here = {(f.call.name, r): f.call.index for c in matching.calls for r, f in c.members.items()}
+    name = call.members[outcome.rank].call.name
+    return any(id(c) not in later and (c.is_p2p or not _is_later_in_the_same_code(c, name, here)) for c in into)
+
+
+def _is_later_in_the_same_code(sending: MatchedCall, name: str, places: Mapping[tuple[str, int], int]) -> bool:
+    """Ranks that run the same code make calls of the same names in the same order: on every sender the call of this
+    name stands before the bad one."""
+    before = [places.get((name, rank)) for rank, fact in sending.members.items() if fact.sent is Side.BAD]
+    sent = [fact.call.index for fact in sending.members.values() if fact.sent is Side.BAD]
+    return all(at is not None and at < index for at, index in zip(before, sent, strict=True))
 
 
 def _reduction_overflows(call: MatchedCall) -> bool:

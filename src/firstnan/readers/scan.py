@@ -101,8 +101,9 @@ class ScannedDump:
         if not self._has_apis:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
-        if text.count(OUTPUT, start, end) != count:
-            self._without_output(buffer, start, end, count)
+        without = count - text.count(OUTPUT, start, end)
+        if without and without != text.count(_GRADIENTS, start, end):
+            self._without_output(buffer, start, end)
         self._sieve.check(buffer, start, end)
         self._sieve.placeholders(buffer, start, end)
         if self._saturated is None:
@@ -117,12 +118,9 @@ class ScannedDump:
         self._file.add(offset + start, end - start, count)
         self._last = parse_name(buffer.full_name(text.rfind(RECORD, start, end)))
 
-    def _without_output(self, buffer: Buffer, start: int, end: int, count: int) -> None:
-        """Gradients of parameters have none; other records are unfinished."""
+    def _without_output(self, buffer: Buffer, start: int, end: int) -> None:
+        """Gradients of parameters have no output; other records without one are unfinished."""
         text = buffer.text
-        outputs = text.count(OUTPUT, start, end)
-        if outputs + text.count(_GRADIENTS, start, end) == count:
-            return
         index = self._file.records
         for begin, stop in records_in(text, start, end):
             found = text.count(OUTPUT, begin, stop)
