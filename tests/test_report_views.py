@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import jsonschema
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstnan.numerics import ValueState
 from firstnan.report_json import dumps, from_dict, to_dict
 from firstnan.report_schema import json_schema
-from firstnan.report_views import WORST_LAST, CallMap, Cell, MapRow, merge_columns, pack_cells, unpack_cells, worst
-from reporters.page_samples import FULL, large
+from firstnan.report_views import (
+    WORST_LAST,
+    CallMap,
+    Cell,
+    MapRow,
+    NearRecord,
+    Surroundings,
+    merge_columns,
+    pack_cells,
+    unpack_cells,
+    worst,
+)
+from reporters.sample_reports import ANOMALY
 
 LETTERS = st.text(alphabet=WORST_LAST, max_size=60)
 
@@ -41,9 +54,17 @@ def test_merged_columns_show_the_worst_of_each(rows: list[str], by: int) -> None
             assert unpack_cells(row.cells) == "".join(worst(rows[rank][at : at + by]) for at in range(0, 12, by))
 
 
-@pytest.mark.parametrize("report", [FULL, large(16, 20, 8)], ids=["full", "large"])
-def test_the_parts_are_valid_json_and_come_back(report: object) -> None:
-    document = json.loads(dumps(to_dict(report)))  # type: ignore[arg-type]
+def test_the_parts_are_valid_json_and_come_back() -> None:
+    record = NearRecord(
+        7, "Torch.exp.0.forward", None, "float32", 2.5, math.inf, None, ValueState.FINITE, ValueState.POS_INF
+    )
+    report = replace(
+        ANOMALY,
+        call_map=CallMap(
+            0, ("send", "all_reduce"), (MapRow((0, 2), "n2"), MapRow((1,), "ps")), (1,), 2, 1, complete=False
+        ),
+        surroundings=(Surroundings(0, 1, (record,)),),
+    )
+    document = json.loads(dumps(to_dict(report)))
     jsonschema.Draft202012Validator(json_schema()).validate(document)
-    assert from_dict(document).call_map == report.call_map  # type: ignore[attr-defined]
-    assert to_dict(from_dict(document)) == to_dict(report)  # type: ignore[arg-type]
+    assert from_dict(document) == report

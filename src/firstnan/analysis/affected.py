@@ -22,20 +22,24 @@ MAX_COLLECTIVES = 500
 """Affected calls that a report lists; the first ones in causal order."""
 
 
-def collectives(answer: StepAnswer) -> tuple[CollectiveReport, ...]:
-    """Affected calls that matter, the causally first one first."""
-    live = answer.spread.affected | _origins(answer)
-    if not live:
-        return ()
-    order = causal_order(answer.matching)
-    found: list[CollectiveReport] = []
+def listed(answer: StepAnswer) -> list[tuple[int, CollectiveReport]]:
+    """Affected calls that matter, the causally first one first, each with its position in ``Matching.calls``."""
+    live = affected_calls(answer)
+    order = causal_order(answer.matching) if live else {}
+    found: list[tuple[int, CollectiveReport]] = []
     entries = 0
     for position in _first_of_a_root(answer, sorted(live, key=lambda p: order[p]))[:MAX_COLLECTIVES]:
-        found.append(_collective(answer, answer.matching.calls[position]))
-        entries += found[-1].total_ranks
+        report = _collective(answer, answer.matching.calls[position])
+        found.append((position, report))
+        entries += report.total_ranks
         if entries >= MAX_ENTRIES:
             break
-    return tuple(found)
+    return found
+
+
+def affected_calls(answer: StepAnswer) -> frozenset[int]:
+    """Positions of the calls that hold a bad value which matters."""
+    return answer.spread.affected | _origins(answer)
 
 
 def _first_of_a_root(answer: StepAnswer, positions: list[int]) -> list[int]:
@@ -74,7 +78,7 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
     reached = {o.rank for o in answer.spread.outcomes if o.call is call and o.arrival in foreign}
     reached |= _aliased_members(answer, call)
     for rank, fact in sorted(call.members.items()):
-        state = _state(fact, call, rank, bad_source)
+        state = state_of(fact, call, rank, bad_source)
         if rank in reached and state in (RankState.UNDECIDED, RankState.SOURCE):
             state = RankState.PROPAGATED  # a stale record, or an input that shows the result
         states[state].append(rank)
@@ -106,7 +110,7 @@ def _aliased_members(answer: StepAnswer, call: MatchedCall) -> set[int]:
     return set(sent) - made if made else set()
 
 
-def _state(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:
+def state_of(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:
     """source: own input bad; propagated: only the result; a P2P result is what the sender sent."""
     if fact.sent is Side.BAD:
         return RankState.SOURCE

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from firstnan.analysis import affected, gaps
+from firstnan.analysis import affected, call_map, gaps, nearby
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.propagation import is_live
 from firstnan.analysis.summarize import RankSummary
@@ -24,6 +24,7 @@ from firstnan.report import (
     Verdict,
     Where,
 )
+from firstnan.report_views import Surroundings
 
 MAX_CONTAINED = 100
 MAX_CAUSES = 64
@@ -44,6 +45,8 @@ def report(
     missing = sorted({r for answer in answers for r in answer.matching.world} - set(known))
     looked_at = sorted(set(known) - set(left_out))
     judged = any(s.judged for s in summaries)
+    listed = affected.listed(bad) if bad else []
+    shown = bad or (answers[-1] if answers else None)
     return Report(
         verdict=Verdict.ANOMALY if bad else Verdict.CLEAN if judged else Verdict.UNKNOWN,
         complete=all(p.judged for p in found) and judged,
@@ -58,14 +61,21 @@ def report(
         ),
         step=bad.step if bad else None,
         root_causes=_causes(bad, answers) if bad else (),
-        collectives=affected.collectives(bad) if bad else (),
+        collectives=tuple(collective for _, collective in listed),
         propagation=affected.hops(bad) if bad else (),
         contained=_contained(answers),
         benign=_benign(summaries),
         symptoms=_symptoms(bad) if bad else (),
         story=_story(bad, answers),
         caveats=gaps.caveats(found, missing, left_out, looked_at, answers, bad),
+        call_map=call_map.call_map(shown, affected.state_of, affected.affected_calls(shown), listed) if shown else None,
+        surroundings=_surroundings(bad) if bad else (),
     )
+
+
+def _surroundings(bad: StepAnswer) -> tuple[Surroundings, ...]:
+    first = [(o.rank, o.event.index, o.event.nearby) for o in bad.spread.outcomes]
+    return nearby.surroundings(bad.step, first, [cause.rank for cause in bad.causes])
 
 
 def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[RootCause, ...]:

@@ -7,6 +7,7 @@ from enum import Enum
 
 from firstnan.dump import Direction, Record, TensorStat
 from firstnan.report import RunUp
+from firstnan.report_views import NearRecord
 
 
 class EventKind(Enum):
@@ -98,6 +99,8 @@ class Event:
     """Path of the innermost module around the record (``layers.3.self_attn``)."""
     run_up: tuple[RunUp, ...] = ()
     """The records that passed the largest finite input on to this one, earliest first."""
+    nearby: tuple[NearRecord, ...] = ()
+    """The records around this one in short form, for whoever looks at the report."""
 
     @property
     def index(self) -> int:

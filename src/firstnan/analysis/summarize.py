@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from firstnan.analysis import endings, structure
+from firstnan.analysis import endings, nearby, structure
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.flow import Flow
 from firstnan.analysis.focus import FAR, SMALL, CallWindow, Focus, count_calls, far_windows, ranks_at_the_ends
@@ -199,7 +199,7 @@ def _suspected(
         mentioned=frozenset(log.ranks),
         suspect=over.suspect,
         horizon=focus.horizon,
-        events=_with_run_up(view, events),
+        events=_with_surroundings(view, flow.structure, events),
         saturated=None if any(e.is_live for e in events) else _saturated(view),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
@@ -262,13 +262,18 @@ def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
     return run_up(Table(view.records(start, record.index + 1), view.overview.end), record)
 
 
-def _with_run_up(view: RankView, events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """Run-ups of the few births that can be the answer."""
+def _with_surroundings(view: RankView, nesting: structure.Structure, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Run-up and neighbouring records of the few events that can be the first that matters."""
     left = MAX_RUN_UPS
     found = []
     for event in events:
-        if left and event.kind is EventKind.BIRTH and (event.is_live or event.communications):
-            event = replace(event, run_up=_run_up(view, event.record))
+        if left and (event.is_live or event.communications):
+            around = view.records(max(event.index - nearby.BEFORE, 0), event.index + nearby.AFTER + 1)
+            event = replace(
+                event,
+                run_up=_run_up(view, event.record) if event.kind is EventKind.BIRTH else (),
+                nearby=nearby.near_records(around, nesting.module_path),
+            )
             left -= 1
         found.append(event)
     return tuple(found)

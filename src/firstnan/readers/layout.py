@@ -118,6 +118,8 @@ class _Search:
         self.folders: dict[tuple[int, int], RankFolder] = {}
         self.claimed: set[tuple[int, int]] = set()
         """Steps and ranks of the dumps that were taken, whether asked for or not."""
+        self.labels: dict[int, str] = {}
+        """Folder of every step that was taken."""
         self.problems: list[Problem] = []
         self.found_steps: set[int] = set()
         self.found_ranks: set[int] = set()
@@ -234,6 +236,7 @@ class _Search:
     def _step(self, step: int, label: str, listing: list[Entry]) -> None:
         """The ranks of one step: numbered folders; else ``rank``; else one ``proc<pid>``."""
         self.found_steps.add(step)
+        self.labels.setdefault(step, label)
         numbered: dict[int, list[Entry]] = {}
         unnumbered: list[Entry] = []
         for entry in listing:
@@ -306,7 +309,22 @@ class _Search:
 
     # --- the answer -------------------------------------------------------------------------------
 
+    def absent(self) -> None:
+        """rank_of_another_step: a step without a folder for a rank that another step has.
+
+        Example: ``step0/rank0``, ``step0/rank1`` and ``step1/rank0``: rank 1 of step 1 is told as absent.
+        """
+        everywhere = {rank for _, rank in self.claimed}
+        wanted = everywhere if self.wanted_ranks is None else everywhere & self.wanted_ranks
+        for step, label in self.labels.items():
+            for rank in wanted - {rank for s, rank in self.claimed if s == step}:
+                other = min(s for s, r in self.claimed if r == rank)
+                file = _join(label, f"rank{rank}/{FileKind.DUMP.value}")
+                detail = f"no folder of this rank, as there is in step {other}"
+                self.problem(ProblemKind.MISSING_FILE, file, detail, judged=False, step=step, rank=rank)
+
     def layout(self) -> Layout:
+        self.absent()
         folders = tuple(self.folders[key] for key in sorted(self.folders))
         filtered = self.wanted_steps is not None or self.wanted_ranks is not None
         if not folders and not (filtered and self.found_steps):

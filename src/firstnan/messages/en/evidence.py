@@ -36,7 +36,10 @@ EVIDENCE: dict[str, str] = {
     "evidence.hidden_operators": "construct.json lists operators inside {module} that the dump left out: {ops}",
     "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
     "why.nan_argument": "the plain number {slot} is NaN already: it was computed outside the framework",
-    "why.saved_bad": "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the gradient with it",
+    "why.saved_bad": (
+        "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the "
+        "gradient with it"
+    ),
     "why.unknown": "the recorded numbers do not tell why",
     "why.bad_parameter": "the parameter {name} was not finite when the step used it first",
     "why.bad_input": "the input of the outermost module was not finite: the batch is bad",
