@@ -114,11 +114,13 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> 
         if kind is RecordKind.PARAMETERS_GRAD:
             continue  # its place is not its time in 1.2 to 8.3 (section 8)
         if direction is Direction.BACKWARD:
-            if previous is not None and previous.name.direction is Direction.FORWARD:
+            begins = previous is not None and previous.name.direction is Direction.FORWARD
+            scalar = kind is RecordKind.API and bool(record.inputs) and all(t.shape == () for t in record.inputs)
+            if begins or scalar:  # a scalar with a gradient is a part of the loss, of any micro-batch
                 losses.add(record.name.full.replace(".backward", ".forward"))
-                if top is not None:
-                    tops.add(top)
-                    top = None
+            if begins and top is not None:
+                tops.add(top)
+                top = None
         elif kind is RecordKind.MODULE and not usable.get(record.name.full):
             top = record.index
         previous = record
