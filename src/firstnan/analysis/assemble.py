@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firstnan.analysis import affected, call_map, gaps, nearby
-from firstnan.analysis.judge import StepAnswer
+from firstnan.analysis.judge import StepAnswer, is_after_forward
 from firstnan.analysis.propagation import is_live
 from firstnan.analysis.summarize import RankSummary
 from firstnan.dump import Problem
@@ -152,6 +152,13 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
     kinds = {s.kind for s in _symptoms(answer)}
     if SymptomKind.LOSS in kinds:
         notes.append(Note("story.loss"))
+    elif any(cause.where is Where.MISSING_RANK for cause in answer.causes):
+        unseen = sorted({c.rank for c in answer.causes if c.where is Where.MISSING_RANK})
+        seen = sorted(set(answer.summaries) - set(unseen))
+        params = {"ranks": format_ranges(seen), "absent": format_ranges(unseen)}
+        notes.append(Note("story.gradient_partly_seen", params))
+    elif all(is_after_forward(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
+        notes.append(Note("story.reduction"))
     elif SymptomKind.GRADIENT in kinds:
         notes.append(Note("story.gradient"))
     elif SymptomKind.GRAD_NORM in kinds:

@@ -67,12 +67,12 @@ def _only_scaled_gradients(answer: StepAnswer) -> bool:
     if symptoms & {SymptomKind.LOSS, SymptomKind.PARAMETER}:
         return False
     return all(
-        _is_after_forward(cause, answer) and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+        is_after_forward(cause, answer) and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
         for cause in answer.causes
     )
 
 
-def _is_after_forward(cause: RootCause, answer: StepAnswer) -> bool:
+def is_after_forward(cause: RootCause, answer: StepAnswer) -> bool:
     """A backward record, or a reduction of gradients after the last one."""
     last = answer.summaries[cause.rank].last_backward if cause.rank in answer.summaries else None
     late = last is not None and cause.exec_order is not None and cause.exec_order > last

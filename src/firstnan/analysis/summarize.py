@@ -323,7 +323,8 @@ def _symptoms(flow: Flow) -> list[SymptomFact]:
 
     for record in flow.records:
         name = record.name
-        if name.full in flow.structure.losses and any(t.state.is_bad for t in record.outputs):
+        scalar = name.kind is RecordKind.API and all(t.shape == () for t in record.outputs)
+        if scalar and name.full in flow.structure.losses and any(t.state.is_bad for t in record.outputs):
             add(SymptomKind.LOSS, record)
         if name.kind is RecordKind.PARAMETERS_GRAD and any(t.state.is_bad for t in record.outputs):
             add(SymptomKind.GRADIENT, record)

@@ -24,6 +24,13 @@ EVIDENCE: dict[str, str] = {
         "rank {rank} has no record of it"
     ),
     "evidence.other_missing": "rank {ranks} has no record of that call either and could be the source as well",
+    "evidence.rank_absent": "there is no dump of rank {rank}",
+    "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
+    "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
+    "evidence.constant": "{slot} is the constant {value}",
+    "evidence.parameter_elsewhere": (
+        "the same parameter is bad on rank {ranks} too; what they computed from it stayed finite"
+    ),
     "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
     "evidence.peers_finite": "the same operator with inputs of the same size is finite on rank {ranks}",
     "evidence.parameter_was_fine": (
@@ -97,7 +104,9 @@ EVIDENCE: dict[str, str] = {
     "why.comm_corruption_blind": "the inputs are clean as far as they are recorded, the result is not",
     "why.impossible_result": "the result holds {value}; the members' inputs allow {bound} at most",
     "why.members_differ": "the members' results of one call differ; rank {ranks} holds another one than the rest",
-    "why.missing_rank": "the value came from rank {rank}, whose dump is absent or ends before it",
+    "why.missing_rank_absent": "NaN or Inf reached rank {receivers} from rank {rank}, of which there is no dump",
+    "why.missing_rank_cut": "NaN or Inf reached rank {receivers} from rank {rank}, whose dump ends before it",
+    "why.missing_rank_empty": "NaN or Inf reached rank {receivers} from rank {rank}, whose dump holds no record",
     "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
     "why.received": "the value came in through communication; look at the ranks that sent it",
     "why.device_fault": (
@@ -111,6 +120,11 @@ EVIDENCE: dict[str, str] = {
     "reason.excluded": "ruled out by the user",
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
     "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
+    "story.gradient_partly_seen": (
+        "The loss is finite on rank {ranks} and the gradients are not; the loss of rank {absent} was not seen, so it "
+        "is open whether forward or backward began it."
+    ),
+    "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
     "story.grad_norm": (
         "Loss and gradients are finite and the gradient norm is not: it overflowed by itself, clipping acts "
         "on a wrong number."

@@ -15,6 +15,11 @@ EVIDENCE: dict[str, str] = {
         "{op_name} 把该值带到了 rank {receivers}；它所有已记录的输入都正常，而 rank {rank} 没有这次调用的记录"
     ),
     "evidence.other_missing": "rank {ranks} 同样没有这次调用的记录，也可能是源头",
+    "evidence.rank_absent": "没有 rank {rank} 的 dump",
+    "evidence.rank_cut": "rank {rank} 的 dump 在 {records} 条完整记录之后中断；最后一条是 {last}",
+    "evidence.rank_empty": "rank {rank} 的 dump 没有任何记录：运行在首次落盘之前就被终止",
+    "evidence.constant": "{slot} 是常数 {value}",
+    "evidence.parameter_elsewhere": "同一参数在 rank {ranks} 上也已损坏；它们由此算出的结果仍是有限值",
     "evidence.first_effect": "随后第一个非有限值出现在 rank {rank} 的 {op_name}",
     "evidence.peers_finite": "在 rank {ranks} 上，同一算子在输入量级相同时结果为有限值",
     "evidence.parameter_was_fine": "step {step} 中该模块的参数仍是有限值：是其后的参数更新把它们写坏的",
@@ -62,7 +67,9 @@ EVIDENCE: dict[str, str] = {
     "why.comm_corruption_blind": "就已记录的内容看输入正常，但结果不正常",
     "why.impossible_result": "结果中有 {value}；各成员的输入最多只能得到 {bound}",
     "why.members_differ": "同一次调用中各成员的结果不一致；rank {ranks} 与其余成员不同",
-    "why.missing_rank": "该值来自 rank {rank}，其 dump 缺失或在此之前就已中断",
+    "why.missing_rank_absent": "NaN 或 Inf 从 rank {rank} 传到 rank {receivers}，而 rank {rank} 没有 dump",
+    "why.missing_rank_cut": "NaN 或 Inf 从 rank {rank} 传到 rank {receivers}，而 rank {rank} 的 dump 在此之前中断",
+    "why.missing_rank_empty": "NaN 或 Inf 从 rank {rank} 传到 rank {receivers}，而 rank {rank} 的 dump 没有任何记录",
     "why.unmatched_call": "该值由一次通信带来；该通信的另一侧未能匹配",
     "why.received": "该值由通信传入；请查看发送它的 rank",
     "why.device_fault": (
@@ -75,6 +82,10 @@ EVIDENCE: dict[str, str] = {
     "reason.excluded": "已被用户排除",
     "story.loss": "loss 不是有限值：前向已损坏，所有梯度随之损坏。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",
+    "story.gradient_partly_seen": (
+        "rank {ranks} 的 loss 有限而梯度不是；rank {absent} 的 loss 没有看到，因此始于前向还是反向尚无定论。"
+    ),
+    "story.reduction": "loss 与本地梯度都有限：问题始于梯度归约。",
     "story.grad_norm": "loss 与梯度都有限，而梯度范数不是：范数自身溢出，梯度裁剪用到的是错误的数。",
     "story.parameter": "参数不是有限值。",
     "story.update": "loss 与梯度都有限：该值产生于反向之后的参数更新。",

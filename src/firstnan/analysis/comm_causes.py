@@ -1,0 +1,136 @@
+"""Communication calls that are causes themselves: overflow of a reduction, corruption."""
+
+from __future__ import annotations
+
+from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
+from firstnan.analysis.evidence import evidence_of
+from firstnan.analysis.matching import MatchedCall, Matching
+from firstnan.analysis.propagation import RankOutcome
+from firstnan.analysis.summarize import Side
+from firstnan.dump import Direction
+from firstnan.numerics import limits, magnitude
+from firstnan.ranges import format_ranges
+from firstnan.report import Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+
+
+def corrupted(
+    step: int, outcomes: tuple[RankOutcome, ...], matching: Matching
+) -> tuple[list[RankOutcome], list[RootCause]]:
+    """Takes out the births whose run-up begins at a communication result that is finite and impossible."""
+    kept: list[RankOutcome] = []
+    found: dict[int, tuple[MatchedCall, list[RankOutcome]]] = {}
+    for outcome in outcomes:
+        call = _impossible_call(outcome, matching)
+        if call is None:
+            kept.append(outcome)
+        else:
+            found.setdefault(id(call), (call, []))[1].append(outcome)
+    return kept, [_corrupt_cause(step, call, reached) for call, reached in found.values()]
+
+
+def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:
+    for passed in outcome.event.run_up:
+        for call in matching.at(outcome.rank, passed.exec_order):
+            if outcome.rank in impossible_ranks(call):
+                return call
+    return None
+
+
+def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> RootCause:
+    ranks = impossible_ranks(call)
+    rank = ranks[0]
+    fact = call.members[rank]
+    bound = result_bound(call)
+    note = Note("why.impossible_result", {"value": largest(fact.call.received), "bound": bound})
+    if bound is None:
+        note = Note("why.members_differ", {"ranks": format_ranges(ranks)})
+    effect = reached[0]
+    return RootCause(
+        step=step,
+        rank=rank,
+        op_name=fact.call.name,
+        exec_order=fact.call.index,
+        direction=Direction.FORWARD,
+        where=Where.COMMUNICATION,
+        mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN, note),
+        inputs=fact.call.sent,
+        outputs=fact.call.received,
+        ranks_also=tuple(r for r in ranks if r != rank),
+        evidence=(Note("evidence.first_effect", {"rank": effect.rank, "op_name": effect.event.record.name.full}),),
+        run_up=effect.event.run_up,
+    )
+
+
+def communication_causes(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
+    """One cause per call whose inputs are clean and whose result is not."""
+    by_call: dict[int, list[RankOutcome]] = {}
+    for outcome in outcomes:
+        by_call.setdefault(id(outcome.call) if outcome.call else -outcome.rank - 1, []).append(outcome)
+    return [_call_cause(step, members) for members in by_call.values()]
+
+
+def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
+    first = members[0]
+    call, event = first.call, first.event
+    ranks = tuple(sorted(o.rank for o in members))
+    why = call_mechanism(call) if call else _unknown_call()
+    return RootCause(
+        step=step,
+        rank=first.rank,
+        op_name=event.record.name.full,
+        exec_order=event.index,
+        direction=event.direction,
+        where=Where.COMMUNICATION,
+        mechanism=why,
+        inputs=event.record.inputs,
+        outputs=event.record.outputs,
+        module=event.module,
+        ranks_also=tuple(r for r in ranks if r != first.rank),
+        evidence=evidence_of(event),
+        alternatives=(),
+    )
+
+
+def _unknown_call() -> Mechanism:
+    return Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.unmatched_call"))
+
+
+def call_mechanism(call: MatchedCall) -> Mechanism:
+    """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption.
+
+    Example: two members with 4e4 in float16: 8e4 > 65504.
+    """
+    facts = list(call.members.values())
+    sent = [t for f in facts for t in f.call.sent]
+    bound = reached_bound(call)
+    limit = next((limits(t.dtype) for t in sent if limits(t.dtype)), None)
+    if bound is not None and limit is not None and any(f.call.reduces for f in facts) and bound > limit.largest:
+        params: dict[str, NoteValue] = {
+            "bound": bound,
+            "limit": limit.largest,
+            "dtype": limit.name,
+            "members": len(facts),
+        }
+        return Mechanism(MechanismKind.REDUCTION_OVERFLOW, Confidence.CERTAIN, Note("why.reduction_overflow", params))
+    if bound is None:
+        return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
+    bad = [r for r, f in call.members.items() if f.received is Side.BAD]
+    sure = Confidence.LIKELY if call.absent else Confidence.CERTAIN
+    note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
+    return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
+
+
+def reached_bound(call: MatchedCall) -> float | None:
+    """The largest value that can stand anywhere on the way to the result: the sum over the members, for MAX and MIN the
+    largest of them (AVG sums first); None when an input is not known."""
+    if not call.is_seen:
+        return None
+    if {f.call.reduce_op for f in call.members.values()} <= {"MAX", "MIN"}:
+        return result_bound(call)
+    total = 0.0
+    for fact in call.members.values():
+        values = [magnitude(t.max, t.min) for t in fact.call.sent]
+        if any(v is None for v in values):
+            return None
+        total += max((v for v in values if v is not None), default=0.0)
+    return total

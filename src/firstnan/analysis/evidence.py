@@ -1,0 +1,51 @@
+"""What a reader can check of a cause: the facts about its event, as notes."""
+
+from __future__ import annotations
+
+import math
+
+from firstnan.analysis.events import Event, EventKind, Origin
+from firstnan.numerics import magnitude
+from firstnan.report import Note
+
+
+def evidence_of(event: Event) -> tuple[Note, ...]:
+    notes: list[Note] = []
+    if event.kind is EventKind.BIRTH:
+        constants = [s for s in event.record.scalars if isinstance(s.value, float) and not math.isfinite(s.value)]
+        for scalar in constants[:4]:
+            value = scalar.value if isinstance(scalar.value, float) else None
+            notes.append(Note("evidence.constant", {"slot": scalar.slot, "value": value}))
+        finite = [m for t in event.record.inputs if (m := magnitude(t.max, t.min)) is not None and math.isfinite(m)]
+        if finite and not event.bad_inputs and not constants:
+            notes.append(Note("evidence.inputs_finite", {"largest": max(finite)}))
+        for tensor in event.bad_inputs:
+            notes.append(Note("evidence.legal_input", {"slot": tensor.slot}))
+    elif event.kind is EventKind.ENTRY:
+        for tensor in event.bad_inputs[:4]:
+            params = {"slot": tensor.slot, "max": tensor.max, "min": tensor.min}
+            notes.append(Note("evidence.input_bad", params))
+        if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
+            between = {"before": event.writer.name.full, "after": event.record.name.full}
+            notes.append(Note("evidence.between", between))
+    if event.hidden:
+        params = {"module": event.module or "", "ops": ", ".join(event.hidden)}
+        notes.append(Note("evidence.hidden_operators", params))
+    unknown = [t.slot for t in event.record.inputs if t.state.is_unknown and t.is_floating]
+    if unknown and event.kind is EventKind.BIRTH:
+        notes.append(Note("evidence.unknown_inputs", {"slots": ", ".join(unknown[:8])}))
+    for tensor in event.bad_outputs[:4]:
+        params = {"slot": tensor.slot, "max": tensor.max, "min": tensor.min, "dtype": tensor.dtype}
+        notes.append(Note("evidence.output_bad", params))
+    notes += _clean_outputs(event)
+    if event.forward_twin is not None:
+        notes.append(Note("evidence.forward_twin", {"op_name": event.forward_twin.name.full}))
+    return tuple(notes)
+
+
+def _clean_outputs(event: Event) -> list[Note]:
+    """Which outputs are still finite: tells which of several results went bad."""
+    clean = [t.slot for t in event.record.outputs if t not in event.bad_outputs and not t.state.is_bad]
+    if not clean or not event.bad_outputs:
+        return []
+    return [Note("evidence.output_clean", {"slots": ", ".join(clean[:8])})]
