@@ -8,7 +8,7 @@ from firstnan.analysis.comm_causes import call_mechanism, communication_causes
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.order import comes_after
 from firstnan.analysis.propagation import RankOutcome
-from firstnan.analysis.summarize import RankSummary, Side
+from firstnan.analysis.summary import RankSummary, Side
 from firstnan.ranges import format_ranges
 from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, Where
 

@@ -8,7 +8,7 @@ from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.order import causal_order, comes_after
 from firstnan.analysis.propagation import Arrival
-from firstnan.analysis.summarize import CommFact, Side
+from firstnan.analysis.summary import CommFact, Side
 from firstnan.collectives import Freshness
 from firstnan.report import CollectiveReport, Hop, RankState
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firstnan.analysis.endings import outcomes
-from firstnan.analysis.focus import CallWindow, count_calls
+from firstnan.analysis.focus import count_calls
 from firstnan.analysis.judge import StepAnswer, judge
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.propagation import Arrival
 from firstnan.analysis.series import Message, Series, series_of
-from firstnan.analysis.summarize import ParentsOf, RankSummary, facts_of, flow_of
+from firstnan.analysis.summarize import facts_of, flow_of
+from firstnan.analysis.summary import CallWindow, ParentsOf, RankSummary
 from firstnan.analysis.watch import Lookout
 from firstnan.collectives import group_id
 from firstnan.dump import RankView

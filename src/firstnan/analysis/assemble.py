@@ -9,7 +9,7 @@ from dataclasses import replace
 from firstnan.analysis import affected, call_map, gaps, nearby
 from firstnan.analysis.judge import StepAnswer, is_after_forward
 from firstnan.analysis.propagation import is_live
-from firstnan.analysis.summarize import RankSummary
+from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Problem
 from firstnan.ranges import format_ranges
 from firstnan.report import (
@@ -40,7 +40,8 @@ def report(
     folder, ``left_out`` those of them that the caller did not ask for.
     """
     summaries = [s for answer in answers for s in answer.summaries.values()]
-    bad = next((answer for answer in answers if answer.is_bad), None)
+    suspects = [answer for answer in answers if answer.is_bad]
+    bad = next((a for a in suspects if not a.undecided), next(iter(suspects), None))
     found = [*problems, *(p for s in summaries for p in s.problems), *gaps.cross_rank(answers, known)]
     missing = sorted({r for answer in answers for r in answer.matching.world} - set(known))
     looked_at = sorted(set(known) - set(left_out))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.order import causal_order
-from firstnan.analysis.summarize import CommFact, RankSummary, Side
+from firstnan.analysis.summary import CommFact, RankSummary, Side
 from firstnan.report import CollectiveReport, RankState
 from firstnan.report_views import WORST_LAST, CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
 

@@ -6,7 +6,7 @@ from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.propagation import RankOutcome
-from firstnan.analysis.summarize import Side
+from firstnan.analysis.summary import Side
 from firstnan.dump import Direction
 from firstnan.numerics import limits, magnitude
 from firstnan.ranges import format_ranges
@@ -112,7 +112,7 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
             "members": len(facts),
         }
         return Mechanism(MechanismKind.REDUCTION_OVERFLOW, Confidence.CERTAIN, Note("why.reduction_overflow", params))
-    if bound is None:
+    if bound is None or len(facts) == 1:
         return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
     bad = [r for r, f in call.members.items() if f.received is Side.BAD]
     sure = Confidence.LIKELY if call.absent else Confidence.CERTAIN

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 from firstnan.analysis.matching import MatchedCall
-from firstnan.analysis.summarize import CommFact, Side
+from firstnan.analysis.summary import CommFact, Side
 from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import TensorStat
 from firstnan.numerics import magnitude

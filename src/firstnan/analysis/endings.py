@@ -138,7 +138,7 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
         writer=writer,
         pending=pending,
         hidden=hidden,
-        opens_pass=event.index in (0, structure.first_backward),
+        opens_pass=_opens_micro_batch(flow, event),
         after_backward=structure.after_backward(event.index),
         module=structure.module_path(event.record.name.full),
     )
@@ -207,6 +207,18 @@ def _own_backward_is_bad(flow: Flow, *names: str | None) -> bool:
 # -- what an entry is ----------------------------------------------------------------------------------
 
 
+def _opens_micro_batch(flow: Flow, event: Event) -> bool:
+    """At the first record of forward or backward, or at another call of that record's module (a later micro-batch)."""
+    first = flow.structure.first_backward if event.direction is Direction.BACKWARD else 0
+    if first is None or event.index == first:
+        return event.index == first
+    start = flow.records.get(first)
+    name = event.record.name
+    if start is None or start.name.kind is not name.kind:
+        return False
+    return bool(name.path) and (start.name.path, start.name.api) == (name.path, name.api)
+
+
 def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None]:
     """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
     record = event.record
@@ -216,6 +228,8 @@ def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None
             return Origin.PARAMETER, parameter, None
     if record.index in flow.memory:
         return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
+    if _was_sent(flow, event):
+        return Origin.BETWEEN_RECORDS, None, None
     if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
     writer = _finite_writer(flow, record.index, event.bad_inputs)
@@ -321,6 +335,16 @@ def _received_masks(flow: Flow, event: Event) -> Iterable[int]:
     for at in sorted((i for i in flow.calls if i < event.index), reverse=True)[:PENDING_CALLS]:
         if any(t.state is ValueState.NEG_INF and t.numel in sizes for c in flow.calls[at] for t in c.received):
             yield at
+
+
+def _was_sent(flow: Flow, event: Event) -> bool:
+    """A message of this size, whose content the dump does not show, came before: not the batch."""
+    sizes = {t.numel for t in event.bad_inputs}
+    for at in _pending(flow, event.index):
+        receives = (c for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
+        if any(t.numel in sizes for c in receives for t in c.received):
+            return True
+    return False
 
 
 def _pending(flow: Flow, index: int) -> Iterable[int]:

@@ -177,8 +177,9 @@ class Flow:
             kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
             self.absorbed[record.index] = kind
             if kind is OperatorKind.SELECTOR:
-                for value in live:
-                    self._shut.append(value)
+                for value in writers:
+                    if not value.uninitialised:
+                        self._shut.append(value)
                     self._close(value)
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
@@ -191,11 +192,21 @@ class Flow:
     def _initialiser(self, record: Record) -> None:
         bad = [t for t in record.outputs if t.state.is_bad]
         if not bad:
+            self._overwrite(record)
             return
         self.legality.initialised(record)
         for tensor in bad:
             if not self.legality.legal_output(record, tensor, ()):
                 self._write(record, tensor, uninitialised=True)
+
+    def _overwrite(self, record: Record) -> None:
+        """``zero_`` and its kind: what stood in the memory before is gone."""
+        for tensor in record.inputs:
+            if tensor.state.is_bad:
+                for value in islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH):
+                    if value.is_open and value.uninitialised and _same_values(value.stat, tensor):
+                        self._close(value)
+                        break
 
     def _parameters_grad(self, record: Record) -> None:
         bad = [t for t in record.outputs if t.state.is_bad]

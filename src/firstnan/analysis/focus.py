@@ -51,14 +51,6 @@ class Window:
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallWindow:
-    """Calls that were made before a window begins."""
-
-    start: int
-    before: Mapping[CallKey, int]
-
-
 class Focus:
     """The windows of one rank, growing until something is found."""
 

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firstnan.analysis import root_cause
+from firstnan.analysis import doubt, root_cause
 from firstnan.analysis.matching import Matching, match, world_of
 from firstnan.analysis.propagation import Spread, spread
-from firstnan.analysis.summarize import RankSummary
+from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Direction
 from firstnan.report import RootCause, SymptomKind, Where
 
@@ -27,6 +27,8 @@ class StepAnswer:
     """Ranks of the run without a readable dump of this step."""
     skipped: bool = False
     """True: a gradient overflow that the loss scaler skipped: the next step is clean."""
+    undecided: bool = False
+    """True: the only causes stand at the end of a cut file; a later step with a settled one is the answer."""
 
     @property
     def is_bad(self) -> bool:
@@ -43,10 +45,11 @@ def judge(
     """
     world = world_of(summaries.values(), known_ranks)
     matching = match(summaries, world)
-    spreading = spread(summaries, matching)
+    spreading = doubt.settle(spread(summaries, matching))
     causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone)
     absent = tuple(r for r in world if r not in summaries or not summaries[r].records)
-    return StepAnswer(step, summaries, matching, spreading, causes, absent)
+    undecided = doubt.is_only_undecided(spreading)
+    return StepAnswer(step, summaries, matching, spreading, causes, absent, undecided=undecided)
 
 
 def with_skips(answers: Sequence[StepAnswer]) -> list[StepAnswer]:

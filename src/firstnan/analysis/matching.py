@@ -31,7 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from firstnan.analysis.series import UNKNOWN_GROUP, Collective, GroupKey, Message, Series, Tally, series_of, totals
-from firstnan.analysis.summarize import CommFact, RankSummary
+from firstnan.analysis.summary import CommFact, RankSummary
 from firstnan.collectives import CallKey, group_id
 from firstnan.report import MatchState
 

@@ -28,7 +28,7 @@ from enum import Enum
 
 from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.analysis.matching import MatchedCall, Matching
-from firstnan.analysis.summarize import CommFact, RankSummary, Side
+from firstnan.analysis.summary import CommFact, RankSummary, Side
 from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import Direction, RecordKind
 
@@ -246,6 +246,10 @@ def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Ev
         return RankOutcome(rank, event, Arrival.RECEIVED, call, silent)
     if call.absent and not _spares_a_member(call, rank):
         return RankOutcome(rank, event, Arrival.MISSING, call, call.absent)
+    if _is_lone(call):
+        others = tuple(r for r, e in first.items() if r != rank and e is not None and e.kind is not EventKind.RECEIVE)
+        if others:
+            return RankOutcome(rank, event, Arrival.RECEIVED, call, others)
     beyond = _rank_beyond(call)
     if beyond is not None:
         return RankOutcome(rank, event, Arrival.MISSING, call, (beyond,))
@@ -268,6 +272,11 @@ def _aliased(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
         if makers:
             return RankOutcome(rank, event, Arrival.RECEIVED, call, makers)
     return None
+
+
+def _is_lone(call: MatchedCall) -> bool:
+    """One member alone of a group whose ranks are not recorded: the others are there, and not seen."""
+    return not call.is_p2p and call.group is None and len(call.members) == 1
 
 
 def _rank_beyond(call: MatchedCall) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from firstnan.analysis.summarize import RankSummary
+from firstnan.analysis.summary import RankSummary
 from firstnan.collectives import CallKey, CallKind, GroupKnowledge, group_id
 from firstnan.dump import ProblemKind
 

@@ -2,126 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from firstnan.analysis import endings, nearby, structure
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.flow import Flow
-from firstnan.analysis.focus import FAR, SMALL, CallWindow, Focus, count_calls, far_windows, ranks_at_the_ends
+from firstnan.analysis.focus import FAR, Focus, count_calls, far_windows
+from firstnan.analysis.look import look
 from firstnan.analysis.run_up import run_up
+from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact
 from firstnan.analysis.table import Table
 from firstnan.analysis.watch import Lookout, saturated
 from firstnan.analysis.whole import WholeDump
-from firstnan.collectives import CallKey, CallKind, CommCall, Freshness, Root, calls, is_communication
+from firstnan.collectives import CallKind, Freshness, Root, calls, is_communication
 from firstnan.dump import (
     Direction,
-    Problem,
     ProblemKind,
     RankDump,
     RankView,
     Record,
     RecordKind,
-    RecordName,
     TensorStat,
 )
 from firstnan.report import RunUp, SymptomKind
 from firstnan.rulebook import Rulebook, short_api
 
-ParentsOf = Callable[[Collection[str]], Mapping[str, str | None]]
-"""Record names -> name of the caller for these and for their callers (construct.json)."""
-LONG = 128
-"""A value that spreads over so many records is not dropped any more."""
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""
 MAX_RUN_UPS = 3
 """Births whose run-up is followed; later ones are consequences."""
-
-
-class Side(Enum):
-    """What one side of a communication call holds."""
-
-    CLEAN = "clean"
-    """Finite, legal or empty."""
-    BAD = "bad"
-    """Non-finite and not legal."""
-    UNKNOWN = "unknown"
-    """No statistics, not finished, or not applicable to a value that was not recorded."""
-    NONE = "none"
-    """The rank has no such side (a sender has no result)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommFact:
-    """One communication call of a rank, judged."""
-
-    call: CommCall
-    sent: Side
-    received: Side
-    onward: frozenset[Ending] = frozenset()
-    """Bad calls only: where the value goes from here on this rank."""
-    next_calls: tuple[int, ...] = ()
-    """Bad calls only: record indices of later communication that the value enters."""
-    after_backward: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SymptomFact:
-    """The first record of one kind of symptom."""
-
-    kind: SymptomKind
-    op_name: str
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class RankSummary:
-    """What is kept of one rank and step."""
-
-    step: int
-    rank: int
-    label: str
-    records: int = 0
-    bytes_read: int = 0
-    problems: tuple[Problem, ...] = ()
-    truncated: bool = False
-    judged: bool = True
-    """False: nothing on this rank could be judged (no record, no statistics)."""
-    has_apis: bool = True
-    """False: only modules were dumped (L0): communication leaves no record."""
-    last_record: str = ""
-    last_operator: str = ""
-    """The same without its number."""
-    calls: tuple[CommFact, ...] = ()
-    events: tuple[Event, ...] = ()
-    saturated: Event | None = None
-    """The first product whose finite result stands exactly at its dtype's limit, when nothing is non-finite."""
-    bad_inputs: Mapping[str, int] = field(default_factory=dict)
-    """Records that take in a bad value -> index."""
-    benign: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """rule -> (count, first example)"""
-    symptoms: tuple[SymptomFact, ...] = ()
-    last_backward: int | None = None
-    suspect: int | None = None
-    """Index of the first record that could matter; None: there is none."""
-    horizon: int | None = None
-    """Index from which on suspects were not looked at; None: all were."""
-    windows: tuple[CallWindow, ...] = ()
-    """Where the calls in ``calls`` stand among all calls of the rank."""
-    made: Mapping[CallKey, int] | None = None
-    """Calls of the whole file by series; None: not counted."""
-    mentioned: frozenset[int] = frozenset()
-    """Ranks that the calls name."""
-
-    def outlasts(self, fact: CommFact) -> bool:
-        """The call's bad value was still spreading, long after it, where the look at this rank ended."""
-        return Ending.BEYOND in fact.onward and self.horizon is not None and self.horizon - fact.call.index >= LONG
-
-    @property
-    def communicates(self) -> bool:
-        """The dump holds communication calls; asked only of ranks on which something is suspected."""
-        return bool(self.made or self.calls)
 
 
 def summarize(
@@ -135,42 +45,8 @@ def summarize(
     return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
 
 
-def look(view: RankView, watch: Lookout, parents_of: ParentsOf, *, whole: bool = False) -> RankSummary:
-    """Looks at what can matter of one rank (:mod:`focus`) and keeps what decides.
-
-    ``whole``: at all its records, whether anything is suspected or not. construct.json is asked for only where
-    something is suspected.
-    """
-    over = view.overview
-    watch.counting = False
-    clean = RankSummary(
-        step=over.folder.step,
-        rank=over.folder.rank,
-        label=over.folder.label,
-        records=over.records,
-        bytes_read=over.bytes_read,
-        problems=over.problems,
-        truncated=over.truncated,
-        judged=over.judged,
-        has_apis=over.has_apis,
-        last_record=over.last.full if over.last else "",
-        last_operator=_operator(over.last) if over.last else "",
-        benign=dict(watch.benign),
-    )
-    if over.suspect is None and not whole:
-        log = count_calls(view) if over.end <= SMALL else None
-        return replace(
-            clean,
-            saturated=_saturated(view),
-            made=None if log is None else dict(log.made),
-            mentioned=frozenset(log.ranks) if log else ranks_at_the_ends(view),
-        )
-    return _suspected(view, watch, parents_of, clean, whole=whole)
-
-
-def _suspected(
-    view: RankView, watch: Lookout, parents_of: ParentsOf, clean: RankSummary, *, whole: bool
-) -> RankSummary:
+def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: RankSummary, *, whole: bool) -> RankSummary:
+    """The summary of a rank on which something is suspected."""
     over = view.overview
     log = count_calls(view, over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
@@ -200,7 +76,7 @@ def _suspected(
         suspect=over.suspect,
         horizon=focus.horizon,
         events=_with_surroundings(view, flow.structure, events),
-        saturated=None if any(e.is_live for e in events) else _saturated(view),
+        saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
         symptoms=tuple(sorted(symptoms, key=lambda symptom: symptom.index)),
@@ -232,10 +108,6 @@ def _ends_blind(view: RankView) -> bool:
     return all(endings.is_blind(record) for record in view.records(over.end - endings.BLIND_RECORDS, over.end))
 
 
-def _operator(name: RecordName) -> str:
-    return ".".join(part for part in (name.prefix, name.path, name.api, name.direction.value) if part)
-
-
 def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
     """Whether the first event that matters is among these, and nothing before it is still open."""
     for event in events:
@@ -247,9 +119,8 @@ def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
     return False
 
 
-def _saturated(view: RankView) -> Event | None:
+def saturated_event(view: RankView, index: int | None) -> Event | None:
     """Hardware that clamps instead of overflowing leaves the largest finite value where Inf would stand."""
-    index = view.overview.saturated
     if index is None:
         return None
     record = view.records(index, index + 1)[0]
