@@ -1,0 +1,194 @@
+"""Who wrote a bad value, who read it, where it ends: the rules of ``analysis/flow.py`` on one rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from made_runs import INF, NAN, Run, events, named, t, the_cause
+
+from firstnan.analysis.events import Ending, EventKind
+from firstnan.report import Verdict, Where
+
+
+def test_nearest_open_writer(tmp_path: Path) -> None:
+    """The reader of a NaN takes it from a writer of the same shape, else size, else from the nearest unread one."""
+    rank = Run().rank(0)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=(8, 2))])
+    rank.op("Torch.add", [t(NAN, shape=(16,)), t(1.0)], [t(NAN, shape=(16,))])  # an undumped view
+    rank.op("Torch.mul", [t(NAN, shape=(5, 5)), t(1.0)], [t(NAN, shape=(5, 5))])  # an undumped expansion
+    found = events(rank, tmp_path)
+    assert [(e.kind, e.record.name.full) for e in found] == [(EventKind.BIRTH, born)]
+
+
+def test_nearest_open_writer_needs_the_same_numbers(tmp_path: Path) -> None:
+    """A -Inf of another Max was not written by the record that wrote this one: nobody wrote it."""
+    rank = Run().rank(0)
+    rank.op("Torch.log", [t(3.0, 0.0)], [t(1.1, -INF)])
+    rank.op("Torch.sum", [t(NAN)], [t(NAN)])  # NaN may come of the -Inf through something that is not dumped
+    rank.op("Torch.sqrt", [t(INF, 5.0)], [t(INF, 5.0)])  # +Inf may as well
+    assert [e.record.name.api for e in events(rank, tmp_path)] == ["log"]
+    again = Run().rank(0)
+    again.op("Torch.mul", [t(3.0)], [t(NAN)])
+    again.op("Torch.sqrt", [t(INF, 5.0)], [t(INF, 5.0)])  # but NaN never turns into Inf
+    kinds = [e.kind for e in events(again, tmp_path / "again")]
+    assert kinds == [EventKind.BIRTH, EventKind.ENTRY]
+
+
+def test_forward_never_writes_gradient(tmp_path: Path) -> None:
+    """A backward record does not get its NaN from a forward value of the same shape: it is a birth."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(2.0)], [t(8.0, 8.0, shape=())])
+    square = rank.op("Torch.sqrt", [t(2.0, 0.0)], [t(1.0, 0.0)])
+    rank.backward(loss, [t(1.0, 1.0, shape=())], [t(1.0, 1.0)])
+    born = rank.backward(square, [t(1.0)], [t(NAN)])
+    found = {e.record.name.full: e for e in events(rank, tmp_path)}
+    assert found[born].kind is EventKind.BIRTH
+    assert found["Torch.log.0.forward"].endings == {Ending.UNREAD}
+
+
+def test_forward_never_writes_gradient_of_an_activation_from_that_of_a_parameter(tmp_path: Path) -> None:
+    rank = Run().rank(0)
+    with rank.module("fc", "Linear", [t(1.0)], [t(1.0)], {"weight": t(1.0)}) as module:
+        product = rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    rank.parameters_grad(module, weight=t(NAN))
+    later = rank.backward(product, [t(NAN)], [t(NAN)])
+    found = [e for e in events(rank, tmp_path) if e.record.name.full == later]
+    assert [e.kind for e in found] == [EventKind.ENTRY]
+
+
+def test_closed_inside_module(tmp_path: Path) -> None:
+    """What was written inside a module with a finite output stays there; the NaN outside has another writer."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("attn", "Attention", [t(1.0)], [t(1.0)]):
+        rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+        rank.op("Torch.nanmean", [t(NAN)], [t(0.5)])
+    with rank.module("head", "Head", [t(1.0)], [t(NAN)]):
+        rank.op("Torch.mul", [t(NAN), t(1.0)], [t(NAN)])
+    report = run.analyze(tmp_path)
+    assert named(report) == [(0, "Torch.mul.0.forward")]
+    assert the_cause(report).where is Where.UNDUMPED_OPERATOR
+    assert [c.op_name for c in report.contained] == ["Torch.log.0.forward"]
+
+
+def test_carried_out_by_attribute(tmp_path: Path) -> None:
+    """A scalar that a module with a finite output keeps as an attribute (an auxiliary loss) is read outside."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("router", "Router", [t(1.0)], [t(1.0)]):
+        born = rank.op("Torch.logsumexp", [t(200.0), 0], [t(INF, INF, shape=())])
+    rank.op("Torch.add", [t(2.0, 2.0, shape=()), t(INF, INF, shape=())], [t(INF, INF, shape=())])
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_used_beside_selection(tmp_path: Path) -> None:
+    """``where`` drops the NaN, and the next operator of the same module takes the tensor as it was all the same."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("loss", "Loss", [t(1.0)], [t(NAN)]):
+        born = rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+        rank.op("Torch.where", [t(True, False, dtype="bool"), t(NAN), t(1.0)], [t(1.0)])
+        rank.op("Torch.mul", [t(NAN), t(2.0)], [t(NAN)])
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_written_in_place(tmp_path: Path) -> None:
+    """``x[0] = nan`` has no output; the next reader of x gets the NaN from there."""
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Torch.log", [t(1.0, -1.0, shape=(8,))], [t(NAN, shape=(8,))])
+    rank.op("Tensor.__setitem__", [t(1.0, shape=(4, 8)), 0, t(NAN, shape=(8,))], [])
+    rank.op("Torch.sum", [t(NAN, shape=(4, 8))], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_absorbed_by_selection(tmp_path: Path) -> None:
+    """A NaN that ``where`` drops is contained; a later NaN of the same shape has another writer."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    rank.op("Torch.where", [t(True, False, dtype="bool"), t(NAN), t(1.0)], [t(1.0)])
+    born = rank.op("Torch.sqrt", [t(1.0, -1.0)], [t(NAN)])
+    rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    report = run.analyze(tmp_path)
+    assert named(report) == [(0, born)]
+    contained = {c.op_name: c.reason.params.get("closer") for c in report.contained}
+    assert contained == {"Torch.log.0.forward": "Torch.where.0.forward"}
+
+
+def test_absorbed_by_selection_alone_is_clean(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    rank.op("Torch.nan_to_num", [t(NAN)], [t(1.0)])
+    rank.op("Torch.sum", [t(1.0)], [t(8.0, shape=())])
+    report = run.analyze(tmp_path)
+    assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 0)
+    assert [c.op_name for c in report.contained] == ["Torch.log.0.forward"]
+
+
+def test_module_repeats(tmp_path: Path) -> None:
+    """Modules repeat the values of the records inside: one event, the operator's, with the module as context."""
+    run = Run()
+    rank = run.rank(0)
+    with (
+        rank.module("model", "Model", [t(1.0)], [t(NAN, shape=(2, 2))]),
+        rank.module("model.mlp", "Mlp", [t(1.0)], [t(NAN)]),
+    ):
+        born = rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    report = run.analyze(tmp_path)
+    cause = the_cause(report)
+    assert (cause.op_name, cause.module) == (born, "model.mlp")
+    assert cause.construct_chain == (born, "Module.model.mlp.Mlp.forward.0", "Module.model.Model.forward.0")
+
+
+def test_module_repeats_unless_nothing_inside_was_bad(tmp_path: Path) -> None:
+    """The NaN came up in something inside the module that is not dumped: then the module is the event."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("attn", "FlashAttention", [t(1.0)], [t(NAN)]) as module:
+        rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (module, Where.OPERATOR)
+
+
+def test_module_repeats_links_values_through_it(tmp_path: Path) -> None:
+    """The value chain goes through the module's output, although its shape differs from the operator's."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("norm", "Norm", [t(1.0)], [t(NAN, shape=(2, 16))]):
+        born = rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN, shape=(32,))])
+        rank.op("Torch.cumsum", [t(2.0), 0], [t(3.0)])
+    rank.op("Torch.mul", [t(NAN, shape=(2, 16)), t(1.0)], [t(NAN, shape=(2, 16))])
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_modules_alone_are_the_operators(tmp_path: Path) -> None:
+    """Level L0: nothing but modules was dumped, the innermost bad one is the answer."""
+    run = Run()
+    rank = run.rank(0)
+    rank.header["level"] = "L0"
+    with rank.module("model", "Model", [t(1.0)], [t(NAN)]):
+        with rank.module("model.fc1", "Linear", [t(1.0)], [t(1.0)]):
+            pass
+        with rank.module("model.act", "Log", [t(1.0, -1.0)], [t(NAN)]) as born:
+            pass
+        with rank.module("model.fc2", "Linear", [t(NAN)], [t(NAN)]):
+            pass
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_operators_alone_have_no_chain(tmp_path: Path) -> None:
+    """Level L1: construct.json is empty."""
+    run = Run()
+    rank = run.rank(0)
+    rank.header["level"] = "L1"
+    born = rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.construct.clear()
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.construct_chain, cause.module) == (born, (born,), None)

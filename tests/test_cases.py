@@ -1,0 +1,123 @@
+"""Dumps with a known truth: the repository's own of real models, and more beside the repository where present."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import firstnan
+from firstnan import cli
+from firstnan.errors import InputError
+from firstnan.report import Report
+
+ROOT = Path(__file__).parents[1]
+OWN = sorted((ROOT / "tests" / "data" / "own").glob("*.tar.gz"))
+SHARED = ROOT.parent / "shared"
+ARCHIVES, REPORTS = SHARED / "cases", SHARED / "cases" / "bug-reports"
+SAMPLES = sorted(path for path in (SHARED / "format" / "samples").glob("*/") if path.is_dir())
+NO_DUMP = "pt26.2-debug-save"
+
+
+def _accuracy() -> ModuleType:
+    """``benchmarks/accuracy.py``, which is a script and no package."""
+    name = "accuracy_benchmark"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / "accuracy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+accuracy = _accuracy()
+
+
+def scored(paths: Sequence[Path]) -> list[Any]:
+    with ExitStack() as stack:
+        return [accuracy.score(case) for case in accuracy.cases(paths, stack)]
+
+
+def share(scores: Sequence[Any], mark: str) -> float:
+    """Percentage of the cases to which a mark applies that have it."""
+    values = [float(value) for score in scores if (value := getattr(score, mark)) is not None]
+    return 100 * sum(values) / len(values)
+
+
+@pytest.mark.parametrize("archive", OWN, ids=lambda path: path.name.removesuffix(".tar.gz"))
+def test_own_dumps_of_real_models(archive: Path) -> None:
+    for score in scored([archive]):
+        right = (score.verdict, score.rank, score.exact, score.where, score.why, score.first)
+        assert False not in right, "\n".join(score.details)
+        assert not score.false_alarm
+
+
+def test_there_are_own_dumps() -> None:
+    assert len(OWN) >= 15
+
+
+THRESHOLDS = [
+    pytest.param(
+        ARCHIVES,
+        {"verdict": 99, "rank": 98, "exact": 96, "where": 97, "why": 95, "first": 97},
+        id="runs",
+        marks=pytest.mark.skipif(not list(ARCHIVES.glob("*.tar.gz")), reason="the archives are not here"),
+    ),
+    pytest.param(
+        REPORTS,
+        {"verdict": 97, "exact": 93, "where": 95, "why": 92},
+        id="reports",
+        marks=pytest.mark.skipif(not REPORTS.is_dir(), reason="the reports are not here"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("folder", "least"), THRESHOLDS)
+def test_marks_on_known_cases(folder: Path, least: dict[str, float]) -> None:
+    scores = scored(sorted(folder.glob("*.tar.gz")) or [folder])
+    failing = "\n".join(f"{score.case}: {line}" for score in scores for line in score.details)
+    reached = {mark: share(scores, mark) for mark in least}
+    assert all(reached[mark] >= bound for mark, bound in least.items()), f"{reached}\n{failing}"
+    assert sum(score.false_alarm for score in scores) == 0, failing
+
+
+# -- whatever was dumped is read -----------------------------------------------------------------------
+
+
+def _looks(path: Path) -> Iterator[Callable[[], Report]]:
+    options = firstnan.Options(jobs=1)
+    yield partial(firstnan.analyze, path, options)
+    ranks = firstnan.analyze(path, options).input.ranks
+    yield from (partial(firstnan.trace, path, rank, options) for rank in ranks)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_every_sample_is_analysed(sample: Path) -> None:
+    if sample.name == NO_DUMP:
+        with pytest.raises(InputError, match=r"debug\.json"):
+            firstnan.analyze(sample)
+        return
+    for look in _looks(sample):
+        report = look()
+        assert Report.from_dict(report.to_dict()).verdict is report.verdict
+        assert report.exit_code in (0, 1, 4)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_every_sample_has_step_one(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["ranks", str(sample), "--format", "json", "--jobs", "1"])
+    assert code == 3 if sample.name == NO_DUMP else code in (0, 1, 4)
+    assert capsys.readouterr()
+
+
+@pytest.mark.skipif(not SAMPLES, reason="the samples are not here")
+def test_there_are_samples() -> None:
+    assert len(SAMPLES) > 30
