@@ -136,7 +136,8 @@ def _truth_first(truth: dict[str, Any]) -> dict[str, Any] | None:
         first = truth["source_ranks_first_comm"]
         if first is None:
             return None
-        return {"ops": first["op"], "source": first["ranks_input_nonfinite"], "propagated": first["ranks_only_receiving"]}
+        sources, propagated = first["ranks_input_nonfinite"], first["ranks_only_receiving"]
+        return {"ops": first["op"], "source": sources, "propagated": propagated}
     first = truth.get("first_collective")
     if first is None:
         return None
@@ -166,7 +167,8 @@ def _true(t: dict[str, Any]) -> str:
 
 
 def _named(c: RootCause) -> str:
-    return f"step{c.step} rank{c.rank} {c.op_name} {c.where.value} {c.mechanism.kind.value} ({c.mechanism.confidence.value})"
+    why = f"{c.mechanism.kind.value} ({c.mechanism.confidence.value})"
+    return f"step{c.step} rank{c.rank} {c.op_name} {c.where.value} {why}"
 
 
 def _shown(collectives: Sequence[CollectiveReport]) -> str:
