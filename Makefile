@@ -9,22 +9,27 @@ READY := $(VENV)/ready-$(shell printf %s "$(CURDIR)" | cksum | cut -d' ' -f1)
 # One after the other, whatever MAKEFLAGS say: the tests come last.
 .NOTPARALLEL:
 
-.PHONY: help demo test browser lint types package skill unit format readme clean
+.PHONY: help demo test browser lint types package skill docs unit format readme clean test-oldest audit bundle fuzz
 
 help:
 	@echo "make demo     find the NaN in the example dump (examples/dp2-tp2)"
-	@echo "make test     all checks: lint, types, package, skill, tests"
+	@echo "make test     all checks: lint, types, package, skill, docs, tests"
 	@echo "make unit     the tests alone"
 	@echo "make skill    dist/nan-overflow-detection: the skill for machines with Python alone"
+	@echo "make bundle   archives for machines without a network (docs/offline-install.md)"
+	@echo "make test-oldest   tests with the oldest and the newest dependencies"
+	@echo "make audit    known vulnerabilities of the dependencies"
+	@echo "make fuzz     broken inputs for FUZZ_SECONDS (60), at random or led by coverage"
 	@echo "make format   format the code"
-	@echo "make readme   renew the program output shown in the README files"
+	@echo "make docs     the documentation as a site: build/site/index.html"
+	@echo "make readme   renew the program output shown in the README files and in docs/"
 	@echo "make clean    remove what make has made"
 
 demo: $(READY)
 	@echo '$$ firstnan analyze examples/dp2-tp2'
 	@$(RUN) firstnan analyze examples/dp2-tp2 || test $$? -eq 1  # 1: an anomaly was found, as it should be
 
-test: browser lint types package skill unit
+test: browser lint types package skill docs unit
 
 # Headless Chromium for the tests of HTML reports, on CI machines that have apt.
 browser:
@@ -44,9 +49,26 @@ package: $(READY)
 skill: $(READY)
 	$(VENV)/bin/python tools/build_skill.py
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs --quiet build --strict --clean
+
 # Last in `test`, so that the count of tests is the closing line.
 unit: $(READY)
 	$(RUN) pytest
+
+# These need a package registry (fuzz does not), take longer, and are no part of `test`.
+test-oldest: $(READY)
+	$(VENV)/bin/python tools/check_dependency_range.py
+
+audit: $(READY)
+	$(VENV)/bin/python tools/audit_dependencies.py
+
+bundle: $(READY)
+	$(VENV)/bin/python tools/make_offline_bundle.py --check
+
+FUZZ_SECONDS ?= 60
+fuzz: $(READY)
+	$(VENV)/bin/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 format: $(READY)
 	$(RUN) ruff check --fix
@@ -54,6 +76,7 @@ format: $(READY)
 
 readme: $(READY)
 	$(VENV)/bin/python tools/readme_output.py
+	$(VENV)/bin/python tools/docs_output.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -62,5 +85,5 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.x ...")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(RUN) pip install --quiet --upgrade pip
-	$(RUN) pip install --quiet --group dev --editable .
+	$(RUN) pip install --quiet --group dev --group docs --editable .
 	@touch $@

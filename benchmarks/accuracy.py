@@ -71,7 +71,7 @@ def score(case: Path) -> Score:
     rank = operator = where = why = None
     if true_causes:
         rank = _ranks_right(true_causes, report.root_causes)
-        operator = _operator(true_causes, report.root_causes, rank)
+        operator = _operator(true_causes, report.root_causes)
         where = all(_labelled(t, report.root_causes, "where") for t in true_causes)
         why = all(_labelled(t, report.root_causes, "mechanism") for t in true_causes)
     right = verdict and rank is not False and operator in (None, 1.0)
@@ -98,7 +98,7 @@ def _ranks_right(true_causes: list[dict[str, Any]], named: Sequence[RootCause]) 
     return all(_of(t, named) for t in true_causes) and all((c.step, c.rank) in allowed for c in named)
 
 
-def _operator(true_causes: list[dict[str, Any]], named: Sequence[RootCause], ranks_right: bool) -> float:
+def _operator(true_causes: list[dict[str, Any]], named: Sequence[RootCause]) -> float:
     total, matched = 0.0, set()
     for true in true_causes:
         best = 0.0

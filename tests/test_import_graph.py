@@ -27,13 +27,14 @@ PRINTERS = {"cli", "__main__"}
 THIRD_PARTY = {
     "jiter": {"readers.lenient_json"},
     "rich": {"reporters.console", "progress"},
+    "stringzilla": {"readers.search"},
     "tomli": {"rulebook"},
     "ray": {"engines"},
 }
 """Each package outside of the standard library, and the only modules that import it."""
 
-OPTIONAL = {"readers.lenient_json", "reporters.console", "progress"}
-"""The seams at which a package may be absent: parsing, and the terminal."""
+OPTIONAL = {"readers.lenient_json", "readers.search"}
+"""The seams at which a package may be absent: parsing and searching. (The terminal looks whether there is ``rich``.)"""
 
 ANALYSIS_MAY_IMPORT = {
     *("analysis", "dump", "numerics", "collectives", "rulebook", "ranges"),

@@ -126,7 +126,7 @@ def test_huge_integers_are_written_in_bounded_length() -> None:
 
 
 def test_a_missing_parameter_is_shown_not_raised() -> None:
-    assert text("label.record_at", Language.EN, index=3) == "  record 3 of rank ?, counted from 0"
+    assert text("label.record_of", Language.EN, index=3) == "  record 3 of rank ?"
 
 
 def test_an_unknown_key_is_shown_with_its_parameters() -> None:
@@ -136,6 +136,17 @@ def test_an_unknown_key_is_shown_with_its_parameters() -> None:
 def test_an_area_in_a_placeholder_is_looked_up() -> None:
     made = text("label.mechanism_confidence", Language.ZH, mechanism=Words("exp"), confidence="certain")
     assert made == "exp（确定）"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"), [("3", "rank 3"), (3, "rank 3"), ("0,3", "ranks 0,3"), ("0-7", "ranks 0-7"), (None, "-")]
+)
+def test_the_area_ranks_sets_the_word_before_the_list(ranks: str | int | None, said: str) -> None:
+    assert text("caveat.cut_ranks", Language.EN, ranks=ranks).startswith(f"the dump of {said} is cut")
+
+
+def test_a_list_of_ranks_that_is_absent_is_shown_as_such() -> None:
+    assert text("caveat.cut_ranks", Language.EN).startswith("the dump of ? is cut")
 
 
 def test_a_value_outside_of_the_area_is_shown_as_it_is() -> None:

@@ -1,9 +1,14 @@
 """firstnan: which rank, which operator, which line of code turned the run to NaN."""
 
-from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
-from firstnan.options import Options
-from firstnan.pipeline import analyze, trace
-from firstnan.report import Report
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
+    from firstnan.options import Options
+    from firstnan.pipeline import analyze, trace
+    from firstnan.report import Report
 
 __all__ = [
     "FirstnanError",
@@ -18,3 +23,20 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
+    "options": ("Options",),
+    "pipeline": ("analyze", "trace"),
+    "report": ("Report",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Public names are loaded when they are asked for: importing a part of the package does not load all of it."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

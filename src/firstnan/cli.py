@@ -6,14 +6,12 @@ import argparse
 import contextlib
 import io
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from firstnan import arguments as command_line
-from firstnan import demo, pipeline
+from firstnan import pipeline
 from firstnan.errors import FirstnanError, OutputError, UsageError
 from firstnan.messages import Language, Words, default_language, text
 from firstnan.options import Options
@@ -22,11 +20,8 @@ from firstnan.printable import printable
 from firstnan.progress import ReadingProgress
 from firstnan.readers.lenient_json import HAS_JITER
 from firstnan.report import Report
-from firstnan.report_json import dumps
-from firstnan.report_schema import json_schema
 from firstnan.reporters import Format, Settings, View, load, render
 from firstnan.reporters.console import HAS_RICH, render_outline
-from firstnan.reporters.excerpt_view import outline_excerpt
 
 EXIT_INTERRUPTED = 130
 """Ctrl-C, as a shell counts it."""
@@ -37,6 +32,13 @@ _WIDTHS = range(40, 121)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives its exit code (see :data:`firstnan.arguments.EXIT_CODES`)."""
+    if sys.stderr is None:  # closed (``2>&-``): nobody hears what is said
+        with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stderr(sink):  # noqa: PTH123
+            return _run(argv)
+    return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         chosen = command_line.parser().parse_args(argv)
         return _COMMANDS[chosen.command](chosen)
@@ -71,6 +73,8 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     for file in (target if to_file else None, mission_file):
         if file is not None:
             check_target(file, chosen.path)
+    if to_file and mission_file is not None and target.resolve() == mission_file.resolve():
+        raise UsageError(f"'{target}' cannot hold both the report and the mission's file")
     load(form)  # a form that is not there is told before the work, not after
     options = command_line.options(chosen)
     settings = Settings(
@@ -109,6 +113,8 @@ def _read(path: Path, settings: Settings, options: Options) -> Report:
 def _show(chosen: argparse.Namespace) -> int:
     found = pipeline.show(chosen.path, chosen.rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
     settings = Settings(language=_language(chosen), verbose=chosen.verbose, width=_width(), colour=_colour())
+    from firstnan.reporters.excerpt_view import outline_excerpt
+
     _put(render_outline(outline_excerpt(found, settings), settings), is_text=True)
     return 0
 
@@ -119,6 +125,9 @@ def _rules(chosen: argparse.Namespace) -> int:
 
 
 def _schema(_: argparse.Namespace) -> int:
+    from firstnan.report_json import dumps
+    from firstnan.report_schema import json_schema
+
     _put(dumps(json_schema()), is_text=False)
     return 0
 
@@ -126,6 +135,8 @@ def _schema(_: argparse.Namespace) -> int:
 def _demo(chosen: argparse.Namespace) -> int:
     """The example ends with 0 although it holds an anomaly: it is what the example is for."""
     if chosen.to is None:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="firstnan-demo-") as folder:
             return _demo_in(Path(folder), chosen)
     if chosen.to.exists() and (not chosen.to.is_dir() or any(chosen.to.iterdir())):
@@ -134,6 +145,8 @@ def _demo(chosen: argparse.Namespace) -> int:
 
 
 def _demo_in(folder: Path, chosen: argparse.Namespace) -> int:
+    from firstnan import demo
+
     language = _language(chosen)
     try:
         path = demo.unpack(folder)
@@ -168,15 +181,22 @@ def _language(chosen: argparse.Namespace) -> Language:
 
 def _width() -> int:
     """The terminal's columns within reason; 80 when the output goes elsewhere."""
-    if not sys.stdout.isatty():
+    if not _is_terminal():
         return _DEFAULT_WIDTH
+    import shutil
+
     columns = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
     return min(max(columns, _WIDTHS.start), _WIDTHS.stop - 1)
 
 
+def _is_terminal() -> bool:
+    """Whether stdout is one; False where there is no stdout at all (``>&-``)."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def _colour() -> bool:
     """Colour on a terminal that has it, unless the user does not want any (``NO_COLOR``)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _say(line: str) -> None:
@@ -199,8 +219,10 @@ def _put(content: str, *, is_text: bool) -> None:
     """The answer, on stdout. A reader that went away (``| head``) is no error.
 
     Raises:
-        OutputError: stdout cannot take it (disk full).
+        OutputError: stdout cannot take it (disk full, closed).
     """
+    if sys.stdout is None:
+        raise OutputError("the report could not be written: stdout is closed")
     encoding = sys.stdout.encoding or "utf-8"
     raw = content.encode(encoding, "replace") if is_text else content.encode("utf-8")
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from firstnan.numerics import Number, ValueState
 
@@ -241,6 +241,11 @@ class RankDump:
     bytes_read: int = 0
 
 
+FIRST_RECORDS = 128
+"""Where none of so many first records holds a float16 tensor, nothing is taken for saturated: other dtypes are not
+clamped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """What one pass over a rank's dump.json tells."""
@@ -267,11 +272,11 @@ class Overview:
     """Index of the first record with a result that the watch finds saturated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """One communication record, named without all its values having been read."""
 
-    index: int
+    at: int
+    """Its index."""
     like: Record
     """A record with this one's API, groups, peers and scalars; its tensors may be those of another call."""
     is_bad: Callable[[], bool]
@@ -315,10 +320,10 @@ class Watch(Protocol):
         """How to take a -Inf beside a finite Max in a forward record of this operator."""
         ...
 
-    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float], *, inherited: bool) -> None:
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float]) -> None:
         """A record was passed whose outputs hold a legal -Inf beside these largest elements.
 
-        ``operator`` is the name of any record of its operator; ``inherited``: an input holds a -Inf as well.
+        ``operator`` is the name of any record of its operator, the same one each time.
         """
         ...
 

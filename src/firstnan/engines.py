@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,6 +36,8 @@ class ProcessPool:
         self.jobs = jobs
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+
         waiting = iter(enumerate(items))
         with ProcessPoolExecutor(max_workers=self.jobs) as pool:
             running: dict[Future[R], int] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -22,10 +21,27 @@ def check_target(target: Path, dump: Path) -> None:
 
     Raises:
         UsageError: the target is inside the dump folder, or is a folder.
-        OutputError: the folder of the target does not exist.
+        OutputError: the folder of the target does not exist, or its name leads nowhere.
     """
-    place = target.resolve()
-    root = dump.resolve()
+    try:
+        _check_place(target, target.resolve(), _resolved(dump))
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        raise OutputError(f"'{target}' cannot be written: {_reason(error)}") from error
+
+
+def _resolved(dump: Path) -> Path:
+    """Whatever is wrong with the path of the dump is told by the reader."""
+    try:
+        return dump.resolve()
+    except (OSError, RuntimeError):
+        return dump.absolute()
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _check_place(target: Path, place: Path, root: Path) -> None:
     if root.exists() and not root.is_dir():
         root = root.parent
     inside = place.is_relative_to(root)
@@ -51,31 +67,31 @@ def write_whole(target: Path, content: bytes) -> None:
     """Write the file so that a reader sees the old content or the new one, never a part.
 
     The content goes to a temporary file in the same folder, which then takes the place of the target (a link is
-    followed; the mode of an existing file is kept). Devices and pipes are written directly.
+    followed; the mode of an existing file is kept). Devices and pipes (``/dev/stdout``, ``/dev/fd/63``) are written
+    directly.
 
     Raises:
         OutputError: it could not be written; what stood there before is untouched.
     """
-    place = target.resolve()
     try:
-        mode = _mode(place)
+        mode = _mode(target)
         if mode is not None and not stat.S_ISREG(mode):
-            place.write_bytes(content)
+            target.write_bytes(content)
             return
-        _replace(place, content, mode)
-    except OSError as error:
-        raise OutputError(f"'{target}' could not be written: {error.strerror or error}") from error
+        _replace(target.resolve(), content, mode)
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"'{target}' could not be written: {_reason(error)}") from error
 
 
-def _mode(place: Path) -> int | None:
+def _mode(target: Path) -> int | None:
     try:
-        return place.stat().st_mode
+        return target.stat().st_mode
     except FileNotFoundError:
         return None
 
 
 def _replace(place: Path, content: bytes, mode: int | None) -> None:
-    temporary = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.tmp")
+    temporary = place.with_name(f".{place.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _NEW_FILE_MODE)
     done = False
     try:

@@ -6,20 +6,23 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstnan import engines, ranks, rulebook
-from firstnan.analysis import advice, assemble, callsites, peers
+from firstnan.analysis import assemble
 from firstnan.analysis.again import Question, answer
 from firstnan.analysis.judge import with_skips
-from firstnan.analysis.summarize import RankSummary
+from firstnan.analysis.summary import RankSummary
 from firstnan.dump import CallSite, Problem, ProblemKind, RankFolder, Record
 from firstnan.errors import InputError, UsageError
-from firstnan.excerpt import Excerpt, excerpt
 from firstnan.options import Options, Progress, ProgressEvent
 from firstnan.ranges import format_ranges
-from firstnan.readers import callsite, layout, msprobe
+from firstnan.readers import layout
 from firstnan.report import Report
 from firstnan.rulebook import Rulebook
+
+if TYPE_CHECKING:
+    from firstnan.excerpt import Excerpt
 
 
 def analyze(path: str | Path, options: Options | None = None, progress: Progress | None = None) -> Report:
@@ -56,8 +59,15 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
     ask = partial(_ask, found.folders, book, options)
     answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
     report = assemble.report(str(path), with_skips(answers), found.problems, known, left_out)
-    report = callsites.add(report, partial(_callsites, found.folders))
-    report = peers.add(report, sorted({s.rank for s in summaries}), partial(_record, found.folders))
+    return _explained(report, found.folders, sorted({s.rank for s in summaries})) if report.root_causes else report
+
+
+def _explained(report: Report, folders: tuple[RankFolder, ...], there: list[int]) -> Report:
+    """The report with the call sites of its causes, the same operators on other ranks, and advice."""
+    from firstnan.analysis import advice, callsites, peers
+
+    report = callsites.add(report, partial(_callsites, folders))
+    report = peers.add(report, there, partial(_record, folders))
     return advice.add(report)
 
 
@@ -115,6 +125,9 @@ def show(
     if not found.folders:
         seen = format_ranges(found.found_ranks) or "none"
         raise UsageError(f"no readable dump of rank {rank} at {path}", hint=f"ranks that are there: {seen}")
+    from firstnan.excerpt import excerpt
+    from firstnan.readers import msprobe
+
     return excerpt(msprobe.read(found.folders[0]), op, at, around)
 
 
@@ -158,6 +171,8 @@ def _callsites(
     folders: tuple[RankFolder, ...], step: int, rank: int, names: Collection[str]
 ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
     folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
+    from firstnan.readers import callsite
+
     return callsite.read(folder, names) if folder else ({}, ())
 
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from firstnan.messages import Language, Words, text
 from firstnan.options import Progress, ProgressEvent
 from firstnan.reporters.input_sections import size_words
 
-try:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-except ImportError:  # a machine with Python alone: no bar
-    HAS_RICH = False
-else:
-    HAS_RICH = True
+    from rich.progress import TaskID
+
+HAS_RICH = find_spec("rich") is not None
+"""A machine with Python alone has no bar. It is loaded when there is a terminal to draw on."""
 
 
 class ReadingProgress:
@@ -40,15 +39,7 @@ class ReadingProgress:
         if not HAS_RICH or not self._stream.isatty():
             return None
         self._start = time.monotonic()
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(file=self._stream),
-            transient=True,
-        )
+        self._bar = _bar(self._stream)
         self._bar.start()
         self._task = self._bar.add_task(text("progress.reading", self._language), total=None)
         return self._update
@@ -80,3 +71,18 @@ class ReadingProgress:
             seconds=Words(f"{seconds:.1f}"),
             rate=Words(size_words(int(event.bytes_done / seconds))),
         )
+
+
+def _bar(stream: TextIO) -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=stream),
+        transient=True,
+    )

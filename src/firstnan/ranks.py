@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar
 
 from firstnan.analysis import again
 from firstnan.analysis.again import Question
-from firstnan.analysis.summarize import RankSummary, look
+from firstnan.analysis.look import look
+from firstnan.analysis.summary import RankSummary
 from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.dump import Problem, RankFolder, RankView, Record
-from firstnan.readers import callsite, msprobe
+from firstnan.dump import RankFolder, RankView, Record
+from firstnan.readers.callers import Callers
 from firstnan.readers.lenient_json import collector_off
 from firstnan.readers.record_index import Doubt
-from firstnan.readers.scan import ScannedDump
-from firstnan.rulebook import Rulebook, load
+from firstnan.readers.scan import ScannedDump, find_record
+from firstnan.rulebook import Rulebook
 
 T = TypeVar("T")
-
-
-class Callers:
-    """construct.json of one rank, read when it is asked for the first time."""
-
-    def __init__(self, folder: RankFolder) -> None:
-        self.problems: tuple[Problem, ...] = ()
-        self._folder = folder
-        self._parents: Mapping[str, str | None] | None = None
-
-    def __call__(self, names: Collection[str]) -> Mapping[str, str | None]:  # noqa: ARG002  (all are read)
-        if self._parents is None:
-            self._parents, self.problems = callsite.parents(self._folder)
-        return self._parents
 
 
 def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
@@ -56,7 +42,12 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
 
 def find(folder: RankFolder, name: str) -> Record | None:
     """One record of a rank by its name."""
-    return _read(folder, load(), (), lambda view, _: view.find(name))
+    try:
+        return find_record(folder, name)
+    except Doubt:
+        from firstnan.readers import msprobe
+
+        return next((r for r in msprobe.read(folder).records if r.name.full == name), None)
 
 
 def _look(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, whole: bool) -> RankSummary:
@@ -73,6 +64,9 @@ def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Ca
             return use(ScannedDump(folder, watch), watch)
         except Doubt:
             watch = _watch(folder, book, excluded)
+        from firstnan.analysis.whole import WholeDump
+        from firstnan.readers import msprobe
+
         return use(WholeDump(msprobe.read(folder), watch), watch)
 
 

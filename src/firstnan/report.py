@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from firstnan.dump import Direction, Frame, Problem, TensorStat
-from firstnan.report_views import CallMap, Surroundings
+
+if TYPE_CHECKING:
+    from firstnan.report_views import CallMap, Surroundings
 
 SCHEMA_VERSION = "firstnan.report/1"
 

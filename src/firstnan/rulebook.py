@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
-from importlib import resources
 from pathlib import Path
 
 from firstnan.dump import RecordKind, RecordName
@@ -103,6 +102,11 @@ def short_api(name: RecordName) -> str:
 
 def default_text() -> str:
     """The packaged rules file, as shipped."""
+    beside = Path(__file__).with_name("rules") / "default.toml"
+    if beside.is_file():
+        return beside.read_text(encoding="utf-8")
+    from importlib import resources  # inside an archive
+
     return resources.files("firstnan.rules").joinpath("default.toml").read_text(encoding="utf-8")
 
 

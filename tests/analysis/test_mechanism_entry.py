@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Json, Run, batch, t, the_cause
+from made_runs import INF, NAN, Json, Run, batch, p2p_op, t, the_cause
 
 from firstnan.report import Confidence, MechanismKind, RootCause, Where
 
@@ -115,6 +115,21 @@ def test_the_batch_of_a_later_micro_batch_is_data_too(tmp_path: Path) -> None:
         rank.backward(product, [t(1.0)], [t(value)])
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.where) == ("Functional.linear.1.forward", Where.INPUT_DATA)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="an earlier message of that size may explain it, though its sender was clean"
+)
+def test_the_batch_is_data_though_a_clean_message_of_its_size_came_before(tmp_path: Path) -> None:
+    run = Run()
+    first, second = run.rank(0), run.rank(1)
+    second.batch_isend_irecv(p2p_op("isend", t(1.0), 0))
+    first.batch_isend_irecv(p2p_op("irecv", t(0.0), 1))
+    first.op("Torch.frob", [t(1.0)], [t(2.0, shape=(3,))])
+    with first.module("model", "Model", [batch(NAN)], [t(NAN)]):
+        read = first.op("Functional.linear", [batch(NAN), t(1.0, shape=(8, 8))], [t(NAN)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.op_name, cause.where) == (0, read, Where.INPUT_DATA)
 
 
 def test_an_argument_of_an_inner_module_is_no_batch(tmp_path: Path) -> None:

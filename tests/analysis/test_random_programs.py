@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_runs import Run, named, the_cause
+from random_pipeline import Fault, Pipeline, pipe, pipelines
 from random_programs import Program, Source, play, programs
-from random_training import Training, train, trainings
+from random_training import Fault as TrainingFault
+from random_training import Reduction, Training, train, trainings
 
 from firstnan.report import Report, Verdict, Where
 
 MODEST = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 
 def analyzed(run: Run) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         return run.analyze(Path(folder))
+
+
+def forget(run: Run, *, chains: bool) -> None:
+    if not chains:
+        for rank in run.ranks.values():
+            rank.construct.clear()
 
 
 @MODEST
@@ -74,9 +83,50 @@ def test_a_missing_source_is_named_by_its_number(program: Program) -> None:
 
 
 @MODEST
-@given(trainings())
-def test_the_fault_of_a_training_step_is_named(training: Training) -> None:
+@given(trainings(), st.booleans())
+def test_the_fault_of_a_training_step_is_named(training: Training, chains: bool) -> None:
+    """With and without construct.json."""
     trained = train(training)
+    forget(trained.run, chains=chains)
     cause = the_cause(analyzed(trained.run))
     assert cause.rank in trained.ranks
     assert (cause.op_name, cause.where) == (trained.op_name, trained.where)
+
+
+@MODEST
+@given(trainings())
+def test_modules_alone_name_the_module(training: Training) -> None:
+    """Level L0: neither operators nor communication are dumped."""
+    fault, layer = training.fault, training.layer
+    assume(fault not in (TrainingFault.BACKWARD, TrainingFault.REDUCTION))
+    run = train(replace(training, modules=True, reduction=Reduction.HIDDEN)).run
+    for rank in run.ranks.values():
+        rank.header["level"] = "L0"
+        rank.data = {name: record for name, record in rank.data.items() if name.startswith("Module")}
+    product = fault is TrainingFault.FORWARD and training.in_product
+    if product or fault in (TrainingFault.WEIGHT, TrainingFault.BATCH):
+        first = 0 if fault is TrainingFault.BATCH else layer
+        name = f"Module.model.{first}.fc.Linear.forward.{0 if fault is TrainingFault.WEIGHT else training.batch}"
+    else:
+        name = f"Module.model.{layer}.Layer.forward.{training.batch}"
+    cause = the_cause(analyzed(run))
+    assert (cause.rank, cause.op_name) == (training.rank, name)
+
+
+@MODEST
+@given(pipelines(), st.booleans())
+def test_the_fault_of_a_pipeline_is_named(pipeline: Pipeline, chains: bool) -> None:
+    piped = pipe(pipeline)
+    forget(piped.run, chains=chains)
+    cause = the_cause(analyzed(piped.run))
+    assert (cause.rank, cause.op_name, cause.where) == (pipeline.stage, piped.op_name, pipeline.fault.where)
+
+
+@MODEST
+@given(pipelines())
+def test_an_absent_stage_is_named(pipeline: Pipeline) -> None:
+    piped = pipe(pipeline)
+    assume(piped.infected and pipeline.fault is not Fault.MESSAGE)
+    piped.run.drop(pipeline.stage)
+    cause = the_cause(analyzed(piped.run))
+    assert (cause.rank, cause.where) == (pipeline.stage, Where.MISSING_RANK)

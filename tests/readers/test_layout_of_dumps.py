@@ -54,7 +54,7 @@ def test_steps_and_ranks_in_numeric_order(tree: Tree) -> None:
     assert layout.steps == (2, 9, 10)
     assert layout.found_steps == (2, 9, 10)
     assert layout.found_ranks == (0, 3, 9, 10)
-    assert layout.problems == ()
+    assert {p.kind for p in layout.problems} == {ProblemKind.MISSING_FILE}  # no step holds all ranks
     assert all(f.dump_bytes == len(DUMP) for f in layout.folders)
     assert all((f.path / "dump.json").is_file() for f in layout.folders)
 
@@ -176,6 +176,22 @@ def test_an_empty_step(tree: Tree) -> None:
     assert layout.found_steps == (0, 1)
     problem = only(layout, ProblemKind.EMPTY_STEP)
     assert (problem.step, problem.file, problem.judged) == (1, "step1", False)
+
+
+def test_rank_of_another_step(tree: Tree) -> None:
+    """A step without a folder for a rank that another step has."""
+    layout = find(tree("run/step0/rank0", "run/step0/rank1", "run/step1/rank0"))
+    problem = only(layout, ProblemKind.MISSING_FILE)
+    assert (problem.step, problem.rank, problem.file) == (1, 1, "run/step1/rank1/dump.json")
+    assert not problem.judged
+    assert "step 0" in problem.detail
+
+
+def test_rank_of_another_step_that_was_not_asked_for(tree: Tree) -> None:
+    root = tree("step0/rank0", "step0/rank1", "step1/rank0")
+    assert find(root, ranks=(0,)).problems == ()
+    assert find(root, steps=(0,)).problems == ()
+    assert find(root, steps=(1,)).problems == ()
 
 
 def test_an_empty_rank_folder(tree: Tree) -> None:

@@ -78,7 +78,7 @@ def test_cut_in_the_header(tmp_path: Path) -> None:
     found = read(tmp_path, text(SMALL)[:25])
     assert found.records == ()
     assert kinds(found.problems) == [ProblemKind.TRUNCATED]
-    assert "0 records" in found.problems[0].detail
+    assert "after 0 complete records" in found.problems[0].detail
 
 
 def test_nul_blocks_at_the_end(tmp_path: Path) -> None:

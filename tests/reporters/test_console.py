@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, MISSING_RANK, UNKNOWN, tensor
 
-from firstnan.dump import Frame, Problem, ProblemKind
+from firstnan.dump import Direction, Frame, Problem, ProblemKind
 from firstnan.messages import Language
 from firstnan.printable import cells
 from firstnan.report import (
     Alternative,
     BenignRule,
     CollectiveReport,
+    Confidence,
     Hop,
     MatchState,
+    Mechanism,
+    MechanismKind,
     Note,
     Report,
     RootCause,
@@ -67,14 +70,14 @@ def test_the_place_the_numbers_and_the_reason_are_there() -> None:
         "layers.0.branches.gate",
         "/workspace/train/model.py:88  in forward",
         "g = torch.exp(self.gate(x))",
-        "record 118 of rank 2",
+        "record 118\n",
         "input_args.0",
         "95.25",
-        "the largest finite float32 is 3.403e+38",
+        "exp overflow (certain): the largest finite float32 is 3.403e+38",
+        "The value grew at record 110, Functional.linear.2.forward: 4.5 -> 95.25 (x21)",
         "Largest absolute values on the way there:",
-        "Left out as harmless, by rule",
+        "Left out as harmless",
         "Contained",
-        "Other candidates",
         "What could change this answer",
         "cut at byte 8187",
         "What to do next",
@@ -95,9 +98,55 @@ def test_the_spread_is_a_short_tree() -> None:
 def test_the_calls_of_step_1_are_a_table() -> None:
     rows = [line.split() for line in shown(ANOMALY).splitlines() if line.startswith("  all_reduce #")]
     assert rows == [
+        ["all_reduce", "#1", "2,3", "2", "3", "-"],
+        ["all_reduce", "#0", "by", "name", "2,3", "0", "1"],
+    ]
+    assert "Communication calls with NaN or Inf, step 0\n" in shown(ANOMALY)
+    rows = [line.split() for line in shown(ANOMALY, view=View.RANKS).splitlines() if line.startswith("  all_reduce #")]
+    assert rows == [
         ["all_reduce", "#1", "2,3", "2", "3", "-", "-", "2"],
         ["all_reduce", "#0", "by", "name", "2,3", "0", "-", "1", "4"],
     ]
+
+
+def rows_of(*calls: CollectiveReport, **settings: Any) -> list[str]:
+    """The rows of the table of calls, blanks made one."""
+    text = shown(replace(ANOMALY, collectives=calls), **settings)
+    return [" ".join(line.split()) for line in text.splitlines() if re.match(r"  \w+ #\d", line)]
+
+
+def test_like_calls_share_a_row() -> None:
+    call = ANOMALY.collectives[0]
+    run = [replace(call, call=number) for number in range(1, 18)]
+    other = replace(call, group=(4, 5), call=3)
+    assert rows_of(run[0], other, *run[1:]) == ["all_reduce #1-#17 2,3 2 3", "all_reduce #3 4,5 2 3"]
+    assert rows_of(run[0], replace(run[1], propagated_ranks=(), normal_ranks=(3,)), run[2]) == [
+        "all_reduce #1 2,3 2 3 -",
+        "all_reduce #2 2,3 2 - 3",
+        "all_reduce #3 2,3 2 3 -",
+    ]
+    assert len(rows_of(*run, verbose=True)) == 17
+
+
+def test_the_call_that_is_the_cause_is_marked() -> None:
+    call = replace(ANOMALY.collectives[0], source_ranks=(), propagated_ranks=(2, 3))
+    cause = replace(EXP, op_name="Distributed.all_reduce.1.forward", where=Where.COMMUNICATION)
+    report = replace(ANOMALY, root_causes=(cause,), collectives=(call, replace(call, call=2, ops={2: "other"})))
+    marked = [" ".join(line.split()) for line in shown(report).splitlines() if "<- began here" in line]
+    assert marked == ["all_reduce #1 2,3 2,3 <- began here"]
+
+
+def test_a_message_shows_its_direction() -> None:
+    call = replace(ANOMALY.collectives[0], op="recv", group=(2, 6), ops={2: "Distributed.recv.1.forward"})
+    assert rows_of(call)[0].startswith("recv #1 6 -> 2 ")
+    batch = replace(call, op="batch_isend_irecv", ops={2: "Distributed.batch_isend_irecv.1.forward"})
+    assert rows_of(batch)[0].startswith("batch_isend_irecv #1 2 -> 6 ")
+    assert rows_of(replace(batch, source_ranks=(2, 6)))[0].startswith("batch_isend_irecv #1 2,6 ")
+
+
+def test_columns_in_which_nothing_stands_are_left_out() -> None:
+    text = shown(replace(ANOMALY, collectives=(replace(ANOMALY.collectives[0], propagated_ranks=()),)))
+    assert "  call           group  bad input on (source)\n" in text
 
 
 def test_the_same_cause_on_several_ranks_is_told_once() -> None:
@@ -115,21 +164,33 @@ def test_ranks_that_share_the_cause_are_named() -> None:
 def test_independent_causes_are_counted_and_numbered() -> None:
     other = replace(EXP, rank=0, op_name="Torch.log.3.forward")
     text = shown(replace(ANOMALY, root_causes=(EXP, other)))
-    assert "And 1 more independent of it." in first_lines(text)
-    assert "Cause 1 of 2 Where" in text
-    assert "Cause 2 of 2 Why" in text
+    assert first_lines(text) == "2 independent causes:"
+    assert text.count("1. +Inf began on rank 2, step 0, in Torch.exp.0.forward") == 1
+    assert text.count("2. +Inf began on rank 0, step 0, in Torch.log.3.forward") == 1
+    titles = [line for line in text.splitlines() if line.startswith("Cause ")]
+    assert titles == [f"Cause {n}: {part}" for n in (1, 2) for part in ("Where", "Why", "What to do next")]
 
 
 def test_clean_says_what_was_looked_at() -> None:
-    assert first_lines(shown(CLEAN)) == "Clean: no NaN or Inf that matters in 120000 records of 512 ranks, 3 steps."
-    assert "step 0-2; rank 0-511; 120000 records, 1.0 GB" in shown(CLEAN)
+    matters = "Clean: no NaN or Inf that matters in 120000 records (step 0-2, ranks 0-511)."
+    assert first_lines(shown(CLEAN)) == matters
+    assert first_lines(shown(replace(CLEAN, benign=()))) == matters.replace(" that matters", "")
+    assert "step 0-2; ranks 0-511; 120000 records, 1.0 GB" in shown(CLEAN)
+
+
+def test_clean_says_how_much_was_passed_over_and_what_to_do_when_the_log_says_otherwise() -> None:
+    text = " ".join(shown(CLEAN).split())
+    assert "Passed over as harmless: 48 results" in text
+    assert "What to do next 1. If your log shows NaN or Inf: dump the step in which it appears, on all ranks" in text
+    assert "1. Do not take this for clean" in " ".join(shown(ALL["clean_incomplete"]).split())
 
 
 def test_unknown_says_why_and_what_to_do() -> None:
     text = " ".join(shown(UNKNOWN).split())
     assert text.startswith("Undecided: nothing in this dump could be judged")
     assert "no Max/Min in the dump (2 times), ranks 0,1" in text
-    assert "Dump again with task 'statistics'" in text
+    assert "What to do next 1. Dump again with task 'statistics'" in text
+    assert text.count("'statistics'") == 2
 
 
 def test_a_missing_rank_is_named_with_what_to_do() -> None:
@@ -137,6 +198,191 @@ def test_a_missing_rank_is_named_with_what_to_do() -> None:
     assert text.startswith("NaN/Inf came from rank 2, step 0, whose dump is absent or ends before the cause")
     assert "Collect the dump of that rank" in text
     assert "mechanism not known" not in text
+
+
+@pytest.mark.parametrize(
+    ("gap", "said", "place"),
+    [
+        (Note("evidence.rank_absent", {"rank": 2}), "which has no dump", "on a rank that has no dump"),
+        (
+            Note("evidence.rank_cut", {"rank": 2, "records": 76, "last": "Torch.exp.0.forward"}),
+            "whose dump.json is cut after 76 records, the last is Torch.exp.0.forward",
+            "on a rank whose dump ends before the cause last record Torch.exp.0.forward",
+        ),
+        (
+            Note("evidence.rank_empty", {"rank": 2}),
+            "whose dump holds no record",
+            "on a rank whose dump holds no record",
+        ),
+    ],
+)
+def test_what_a_rank_lacks_is_told(gap: Note, said: str, place: str) -> None:
+    name = "Distributed.all_reduce.0.forward"
+    reached = Note("evidence.missing_rank", {"rank": 2, "op_name": name, "receivers": "0,1,3"})
+    cause = replace(MISSING_RANK.root_causes[0], evidence=(gap, reached))
+    absent = Note("caveat.missing_ranks", {"ranks": "2"})
+    report = replace(MISSING_RANK, root_causes=(cause,), caveats=(absent,))
+    text = " ".join(shown(report).split())
+    assert text.startswith(f"NaN/Inf reached ranks 0,1,3 in step 0 from rank 2, {said}: the cause is not visible")
+    assert f"place {place}" in text
+    assert f"reached ranks 0,1,3, by {name}" in text
+    assert "What could change this answer" not in text
+
+
+def test_ranks_that_could_not_be_judged_are_told_one_by_one() -> None:
+    cause = MISSING_RANK.root_causes[0]
+    text = shown(replace(MISSING_RANK, root_causes=(cause, replace(cause, rank=5))))
+    assert first_lines(text) == "2 independent causes:"
+
+
+BETWEEN = replace(
+    EXP,
+    op_name="Functional.linear.5.backward",
+    where=Where.UNDUMPED_OPERATOR,
+    direction=Direction.BACKWARD,
+    inputs=(tensor("input.0", math.inf, -math.inf, "float16"),),
+    outputs=(tensor("output.0", math.inf, -math.inf, "float16"),),
+    mechanism=Mechanism(
+        MechanismKind.CAST_OVERFLOW,
+        Confidence.CERTAIN,
+        Note("why.cast_between", {"before": "a", "value": 1e6, "dtype": "float16", "limit": 65504.0}),
+    ),
+    evidence=(
+        Note("evidence.between", {"before": "Functional.ce.0.backward", "after": "Functional.linear.5.backward"}),
+        Note("evidence.hidden_operators", {"module": "head", "ops": "Torch.cat.0.forward"}),
+    ),
+    run_up=(),
+)
+
+
+def test_an_operator_that_is_not_recorded_lies_between_two_records() -> None:
+    text = shown(replace(ANOMALY, root_causes=(BETWEEN,)))
+    assert first_lines(text) == (
+        "Inf appeared on rank 2, step 0, between ce.0.backward and linear.5.backward: "
+        "cast to float16 overflowed (certain)"
+    )
+    for line in (
+        "  operator     not recorded",
+        "  last good    Functional.ce.0.backward",
+        "  first bad    Functional.linear.5.backward  record 118, input.0",
+        "  suspects     Torch.cat.0.forward  (same module, not recorded)",
+        "  read at      /workspace/train/model.py:88  in forward",
+    ):
+        assert f"{line}\n" in text
+    assert "no record wrote this value" not in text
+    assert "no record wrote this value" in shown(replace(ANOMALY, root_causes=(BETWEEN,)), verbose=True)
+
+
+def test_a_dtype_that_is_none_does_not_come_into_the_name_of_the_mechanism() -> None:
+    odd = replace(BETWEEN.mechanism, explanation=Note("why.cast_between", {"dtype": "<b>float16"}))
+    assert "overflow in a cast (certain)" in first_lines(
+        shown(replace(ANOMALY, root_causes=(replace(BETWEEN, mechanism=odd),)))
+    )
+
+
+def test_communication_has_no_direction_in_the_first_line() -> None:
+    cause = replace(EXP, where=Where.COMMUNICATION, op_name="Distributed.all_reduce.1.forward")
+    assert "Distributed.all_reduce.1.forward: exp" in first_lines(shown(replace(ANOMALY, root_causes=(cause,))))
+
+
+def test_a_value_that_a_lone_rank_received_did_not_begin_there() -> None:
+    received = Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.received"))
+    cause = replace(EXP, where=Where.COMMUNICATION, op_name="Distributed.recv.1.forward", mechanism=received)
+    line = first_lines(shown(replace(ANOMALY, root_causes=(cause,)), view=View.TRACE, rank=2))
+    assert line == "+Inf came in on rank 2, step 0, by Distributed.recv.1.forward: it began on another rank"
+
+
+def test_advice_stands_under_its_cause() -> None:
+    titles = [line for line in shown(ANOMALY).splitlines() if line and not line.startswith(" ")]
+    assert titles[titles.index("Why") + 1] == "What to do next"
+
+
+def test_a_loss_scaler_is_asked_about_first() -> None:
+    report = replace(ANOMALY, caveats=(Note("caveat.skip_unknown"),))
+    text = " ".join(shown(report).split())
+    assert "What to do next 1. First see whether this is damage at all: with a loss scaler" in text
+    assert "if a loss scaler is in use" not in text
+
+
+def test_what_the_table_shows_is_not_said_again() -> None:
+    assert "output.0 is not finite" not in shown(ANOMALY)
+    assert "output.0 is not finite" in shown(ANOMALY, verbose=True)
+
+
+def test_the_jump_is_said_aloud() -> None:
+    flat = (RunUp("a", 1, 1.0, 2.0), RunUp("b", 2, 2.0, 3.0))
+    text = shown(replace(ANOMALY, root_causes=(replace(EXP, run_up=flat),)))
+    assert "The value grew" not in text
+    assert "Largest absolute values" not in text
+    assert "Largest absolute values" in shown(replace(ANOMALY, root_causes=(replace(EXP, run_up=flat),)), verbose=True)
+    fallen = replace(EXP, run_up=(RunUp("a", 1, 5.0, 0.0), RunUp("b", 2, 2.0, 2.0)))
+    divided = replace(fallen, mechanism=replace(EXP.mechanism, kind=MechanismKind.DIV_BY_ZERO))
+    assert "The value became 0 at record 1, a: 5 -> 0" in shown(replace(ANOMALY, root_causes=(divided,)))
+    assert "became 0" not in shown(replace(ANOMALY, root_causes=(fallen,)))
+
+
+def test_other_candidates_are_rivals_not_consequences() -> None:
+    rival = Alternative(0, 3, "Torch.log.0.forward", 12, EXP.direction, Note("reason.earlier_dropped"))
+    report = replace(ANOMALY, root_causes=(replace(EXP, alternatives=(*EXP.alternatives, rival)),))
+    text = shown(report)
+    assert "Other candidates\n  - rank 3, step 0, Torch.log.0.forward: its value did not reach" in text
+    assert "Functional.linear.4.forward" not in text
+    verbose = shown(report, verbose=True)
+    assert "Bad records that follow from the cause\n  - rank 3, step 0, Functional.linear.4.forward" in verbose
+
+
+@pytest.mark.parametrize(
+    ("closer", "said"),
+    [
+        ("Torch.where.0.forward", "dropped: its value went into Torch.where.0.forward and did not come out"),
+        ("Torch.log.0.forward", "dropped here: the value went in and did not come out"),
+        ("", "dropped: its value was read and did not come out again"),
+    ],
+)
+def test_where_a_contained_value_was_dropped(closer: str, said: str) -> None:
+    value = replace(ANOMALY.contained[0], reason=Note("reason.contained", {"closer": closer}))
+    assert said in " ".join(shown(replace(ANOMALY, contained=(value,))).split())
+
+
+def test_a_rule_is_told_in_words_with_its_name() -> None:
+    example = "step0/rank0: Tensor.masked_fill.0.forward"
+    rules = (BenignRule("legal_minus_inf", 7, example), BenignRule("mine", 2, "x"))
+    text = " ".join(shown(replace(ANOMALY, benign=rules)).split())
+    assert f"- masks filled with -Inf, which is legal: 7, such as {example} (legal_minus_inf)" in text
+    assert "- mine: 2, such as x" in text
+
+
+def test_ignored_files_take_one_line() -> None:
+    problem = Problem(ProblemKind.IGNORED_FOLDER, 0, None, ".", "not part of the dump: truth.json")
+    report = replace(ANOMALY, input=replace(ANOMALY.input, problems=(problem,)))
+    assert "  ignored       truth.json\n" in shown(report)
+    assert "does not change the answer" in shown(report, verbose=True)
+    inside = replace(problem, file="step0", detail="a process without a rank beside rank folders")
+    report = replace(ANOMALY, input=replace(ANOMALY.input, problems=(problem, inside)))
+    assert "  ignored       truth.json, step0\n" in shown(report)
+
+
+def test_groups_that_are_not_recorded_are_told_as_a_doubt_only() -> None:
+    problem = Problem(ProblemKind.GROUP_UNKNOWN)
+    report = replace(
+        ANOMALY, caveats=(Note("caveat.groups_unknown"),), input=replace(ANOMALY.input, problems=(problem,))
+    )
+    said = "Calls were put together by name and number"
+    assert said not in " ".join(shown(report).split())
+    assert said in " ".join(shown(report, verbose=True).split())
+    assert said in " ".join(shown(replace(report, caveats=())).split())
+
+
+def test_what_a_caveat_says_is_not_said_again() -> None:
+    absent = Problem(ProblemKind.MISSING_RANK, 0, 4, judged=False)
+    cut = Problem(ProblemKind.TRUNCATED, 0, 1, "dump.json", "cut at byte 9 after 3 complete records", judged=False)
+    caveats = (Note("caveat.missing_ranks", {"ranks": "4"}), Note("caveat.cut_ranks", {"ranks": "1"}))
+    report = replace(ANOMALY, caveats=caveats, input=replace(ANOMALY.input, problems=(absent, cut)))
+    text = shown(report)
+    assert "no folder for a rank" not in text
+    assert "cut at byte 9" in text
+    assert "What stands before the cut" not in text
+    assert "What stands before the cut" in shown(report, verbose=True)
 
 
 def test_clean_but_incomplete_is_not_called_clean_alone() -> None:

@@ -61,6 +61,23 @@ def test_a_wide_table_wraps_its_widest_column() -> None:
     assert "".join(row[:32].strip() for row in rows).count("x") == 60
 
 
+def test_a_header_takes_more_lines_before_a_column_shrinks() -> None:
+    row = tuple(Span(text) for text in ("all_reduce #1-#17", "2", "0,1,3"))
+    header = ("call", "bad input on (source)", "became bad on (propagated)")
+    table = Table(header, (row,))
+    assert made(Outline((), (Section("", (table,)),)), 50)[2:] == [
+        "call               bad input    became bad on",
+        "                   on (source)  (propagated)",
+        "all_reduce #1-#17  2            0,1,3",
+    ]
+    assert made(Outline((), (Section("", (table,)),)), 42)[2:] == [
+        "call               bad       became bad",
+        "                   input on  on",
+        "                   (source)  (propagated)",
+        "all_reduce #1-#17  2         0,1,3",
+    ]
+
+
 def test_columns_shrink_until_they_fit() -> None:
     assert sum(column_widths([[50, 50, 3]], 40)) == 36
 

@@ -4,19 +4,55 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from firstnan.dump import Direction
 from firstnan.report import MechanismKind, Note, Report, RootCause, Where
 
 _PLACES = frozenset({Where.MISSING_RANK, Where.UNDUMPED_OPERATOR, Where.BEFORE_DUMP})
 """Places about which something is to be done whatever the mechanism."""
 
+_OTHERWISE_IN_BACKWARD = frozenset({MechanismKind.FP16_OVERFLOW, MechanismKind.CAST_OVERFLOW})
+"""Mechanisms that are cured at the loss scale when a gradient is hit."""
+
+_OF_REASON = {
+    (MechanismKind.DIV_BY_ZERO, "why.no_variance"): "no_variance",
+    (MechanismKind.DIV_BY_ZERO, "why.empty_mean"): "empty_mean",
+    (MechanismKind.DIV_BY_ZERO, "why.all_ignored"): "all_ignored",
+    (MechanismKind.UNKNOWN, "why.received"): "received",
+    (MechanismKind.UNKNOWN, "why.unmatched_call"): "unmatched",
+}
+"""Explanations that ask for something else than their mechanism in general."""
+
+_OF_GAP = {"evidence.rank_absent": "absent", "evidence.rank_cut": "cut", "evidence.rank_empty": "empty"}
+"""What the dump of a rank lacks decides how to get a better one."""
+
 
 def add(report: Report) -> Report:
-    """The report with advice on every cause: about its place first, then about its mechanism."""
-    return replace(report, root_causes=tuple(_advise(cause) for cause in report.root_causes))
+    """The report with advice on every cause: about its mechanism first, then about its place."""
+    return replace(report, root_causes=tuple(replace(cause, advice=advice(cause)) for cause in report.root_causes))
 
 
-def _advise(cause: RootCause) -> RootCause:
-    notes = [Note(f"where.{cause.where.value}.advice")] if cause.where in _PLACES else []
-    if cause.mechanism.kind is not MechanismKind.UNKNOWN or not notes:
-        notes.append(Note(f"mechanism.{cause.mechanism.kind.value}.advice"))
-    return replace(cause, advice=tuple(notes))
+def advice(cause: RootCause) -> tuple[Note, ...]:
+    """The most special advice that there is for the mechanism and for the place.
+
+    Where the place alone asks for something, an unknown mechanism adds nothing.
+    """
+    is_hidden = cause.mechanism.kind is not MechanismKind.UNINITIALISED_MEMORY  # of which the allocation is recorded
+    place = (Note(_of_place(cause)),) if cause.where in _PLACES and is_hidden else ()
+    if place and cause.mechanism.kind is MechanismKind.UNKNOWN:
+        return place
+    return (Note(_of_mechanism(cause)), *place)
+
+
+def _of_mechanism(cause: RootCause) -> str:
+    kind, reason = cause.mechanism.kind, cause.mechanism.explanation.key
+    key = f"mechanism.{kind.value}.advice"
+    if (kind, reason) in _OF_REASON:
+        return f"{key}.{_OF_REASON[kind, reason]}"
+    is_gradient = cause.direction is Direction.BACKWARD and kind in _OTHERWISE_IN_BACKWARD
+    return f"{key}.backward" if is_gradient else key
+
+
+def _of_place(cause: RootCause) -> str:
+    key = f"where.{cause.where.value}.advice"
+    gap = next((_OF_GAP[note.key] for note in cause.evidence if note.key in _OF_GAP), None)
+    return key if gap is None else f"{key}.{gap}"

@@ -17,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from firstnan.analysis.endings import outcomes
 from firstnan.analysis.focus import count_calls
 from firstnan.analysis.judge import StepAnswer, judge
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.propagation import Arrival
 from firstnan.analysis.series import Message, Series, series_of
-from firstnan.analysis.summarize import facts_of, flow_of
 from firstnan.analysis.summary import CallWindow, ParentsOf, RankSummary
 from firstnan.analysis.watch import Lookout
 from firstnan.collectives import group_id
@@ -74,13 +72,16 @@ def answer(
 def count(view: RankView, summary: RankSummary) -> RankSummary:
     """The summary with all calls of the rank counted."""
     log = count_calls(view)
-    return replace(summary, made=dict(log.made), mentioned=frozenset(log.ranks))
+    return replace(summary, made=log.made(), mentioned=frozenset(log.ranks))
 
 
 def with_calls(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, wanted: Wanted
 ) -> RankSummary:
     """The summary with the wanted calls added to those that are kept."""
+    from firstnan.analysis.endings import outcomes
+    from firstnan.analysis.summarize import facts_of, flow_of
+
     log = count_calls(view)
     world_id = group_id(wanted.world)
     places = []

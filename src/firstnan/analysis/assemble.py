@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from firstnan.analysis import affected, call_map, gaps, nearby
+from firstnan.analysis import gaps
 from firstnan.analysis.judge import StepAnswer, is_after_forward
 from firstnan.analysis.propagation import is_live
 from firstnan.analysis.summary import RankSummary
@@ -24,7 +25,10 @@ from firstnan.report import (
     Verdict,
     Where,
 )
-from firstnan.report_views import Surroundings
+
+if TYPE_CHECKING:
+    from firstnan.report import CollectiveReport, Hop
+    from firstnan.report_views import CallMap, Surroundings
 
 MAX_CONTAINED = 100
 MAX_CAUSES = 64
@@ -46,8 +50,8 @@ def report(
     missing = sorted({r for answer in answers for r in answer.matching.world} - set(known))
     looked_at = sorted(set(known) - set(left_out))
     judged = any(s.judged for s in summaries)
-    listed = affected.listed(bad) if bad else []
     shown = bad or (answers[-1] if answers else None)
+    views = _Views.of(bad, shown)
     return Report(
         verdict=Verdict.ANOMALY if bad else Verdict.CLEAN if judged else Verdict.UNKNOWN,
         complete=all(p.judged for p in found) and judged,
@@ -62,21 +66,39 @@ def report(
         ),
         step=bad.step if bad else None,
         root_causes=_causes(bad, answers) if bad else (),
-        collectives=tuple(collective for _, collective in listed),
-        propagation=affected.hops(bad) if bad else (),
+        collectives=views.collectives,
+        propagation=views.propagation,
         contained=_contained(answers),
         benign=_benign(summaries),
         symptoms=_symptoms(bad) if bad else (),
         story=_story(bad, answers),
         caveats=gaps.caveats(found, missing, left_out, looked_at, answers, bad),
-        call_map=call_map.call_map(shown, affected.state_of, affected.affected_calls(shown), listed) if shown else None,
-        surroundings=_surroundings(bad) if bad else (),
+        call_map=views.call_map,
+        surroundings=views.surroundings,
     )
 
 
-def _surroundings(bad: StepAnswer) -> tuple[Surroundings, ...]:
-    first = [(o.rank, o.event.index, o.event.nearby) for o in bad.spread.outcomes]
-    return nearby.surroundings(bad.step, first, [cause.rank for cause in bad.causes])
+class _Views(NamedTuple):
+    """What a report shows of the calls and the records of one step."""
+
+    collectives: tuple[CollectiveReport, ...] = ()
+    propagation: tuple[Hop, ...] = ()
+    call_map: CallMap | None = None
+    surroundings: tuple[Surroundings, ...] = ()
+
+    @classmethod
+    def of(cls, bad: StepAnswer | None, shown: StepAnswer | None) -> _Views:
+        if shown is None or (bad is None and not shown.matching.calls):
+            return cls()
+        from firstnan.analysis import affected, call_map, nearby  # a healthy run does not need them
+
+        listed = affected.listed(bad) if bad else []
+        calls = call_map.call_map(shown, affected.state_of, affected.affected_calls(shown), listed)
+        if bad is None:
+            return cls(call_map=calls)
+        first = [(o.rank, o.event.index, o.event.nearby) for o in bad.spread.outcomes]
+        around = nearby.surroundings(bad.step, first, [cause.rank for cause in bad.causes])
+        return cls(tuple(collective for _, collective in listed), affected.hops(bad), calls, around)
 
 
 def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[RootCause, ...]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from firstnan.dump import Direction, Record, TensorStat
-from firstnan.report import RunUp
-from firstnan.report_views import NearRecord
+
+if TYPE_CHECKING:
+    from firstnan.report import RunUp
+    from firstnan.report_views import NearRecord
 
 
 class EventKind(Enum):

@@ -18,9 +18,10 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from firstnan.collectives import CallKey, GroupKnowledge, calls
 from firstnan.dump import Overview, Passed, RankView, Record
@@ -102,79 +103,99 @@ class Focus:
         self.windows.append(Window(start, stop))
 
 
-@dataclass
 class CallLog:
     """All calls of one rank, counted by series."""
 
-    made: Counter[CallKey] = field(default_factory=Counter)
-    first_bad: dict[CallKey, int] = field(default_factory=dict)
-    """Series -> index of its first record that holds a bad value, from the first suspect on."""
-    ranks: set[int] = field(default_factory=set)
-    """Ranks that the calls name."""
-    _log: list[tuple[int, tuple[CallKey, ...]]] = field(default_factory=list)
-    _known: dict[int, tuple[Record, tuple[CallKey, ...]]] = field(default_factory=dict)
-    """id of a record -> the record (which keeps the id from being used again) and its keys"""
+    def __init__(self, over: Overview) -> None:
+        self.ranks: set[int] = set()
+        """Ranks that the calls name."""
+        self._over = over
+        self._entries: list[tuple[Record, tuple[CallKey, ...]]] = []
+        """Records that stand for others (keeping them keeps their ids from being used again), and their series."""
+        self._entry_of: dict[int, int] = {}
+        """id of such a record -> its place in the entries"""
+        self._places: list[int] = []
+        self._log: list[int] = []
+        """Index and entry of every communication record."""
 
-    def add(self, passed: Passed, over: Overview) -> tuple[CallKey, ...]:
+    def add(self, passed: Passed) -> tuple[CallKey, ...]:
         """One more communication record."""
-        entry = self._known.get(id(passed.like))
+        entry = self._entry_of.get(id(passed.like))
         if entry is None:
-            found = calls(passed.like, over.folder.rank, groups_recorded=over.groups_recorded)
-            for call in found:
-                named = (*(call.group or ()), call.peer, call.root)
-                self.ranks.update(rank for rank in named if rank is not None and rank >= 0)
-            entry = self._known[id(passed.like)] = passed.like, tuple(CallKey.of(call) for call in found)
-        keys = entry[1]
-        self.made.update(keys)
-        self._log.append((passed.index, keys))
-        return keys
+            entry = self._new(passed.like)
+        self._places.append(passed.at)
+        self._log.append(entry)
+        return self._entries[entry][1]
 
-    def before(self, index: int) -> Mapping[CallKey, int]:
+    def _new(self, like: Record) -> int:
+        found = calls(like, self._over.folder.rank, groups_recorded=self._over.groups_recorded)
+        for call in found:
+            named = (*(call.group or ()), call.peer, call.root)
+            self.ranks.update(rank for rank in named if rank is not None and rank >= 0)
+        entry = self._entry_of[id(like)] = len(self._entries)
+        self._entries.append((like, tuple(CallKey.of(call) for call in found)))
+        return entry
+
+    def made(self) -> dict[CallKey, int]:
+        """Calls of each series."""
+        return self._counted(self._log)
+
+    def before(self, index: int) -> dict[CallKey, int]:
         """Calls of each series with a smaller index."""
-        counts: Counter[CallKey] = Counter()
-        for at, keys in self._log:
-            if at >= index:
-                break
-            counts.update(keys)
-        return dict(counts)
+        return self._counted(self._log[: bisect_left(self._places, index)])
+
+    def _counted(self, log: Iterable[int]) -> dict[CallKey, int]:
+        counts: dict[CallKey, int] = {}
+        for entry, count in Counter(log).items():
+            for key in self._entries[entry][1]:
+                counts[key] = counts.get(key, 0) + count
+        return counts
 
     def __iter__(self) -> Iterator[tuple[int, tuple[CallKey, ...]]]:
         """Index and series of every communication record, in order."""
-        return iter(self._log)
+        return ((index, self._entries[entry][1]) for index, entry in zip(self._places, self._log, strict=True))
 
     @property
     def by_name(self) -> bool:
         """Groups are not recorded: calls are matched by record name, and cannot be counted."""
-        return any(key.knowledge is GroupKnowledge.UNKNOWN for key in self.made)
+        return any(key.knowledge is GroupKnowledge.UNKNOWN for _, keys in self._entries for key in keys)
 
 
-def count_calls(view: RankView, suspect: int | None = None) -> CallLog:
-    """Counts a rank's calls without reading all their values; ``suspect`` is the first one."""
-    found = CallLog()
+def count_calls(view: RankView) -> CallLog:
+    """Counts a rank's calls without reading all their values."""
+    log = CallLog(view.overview)
     for passed in view.communication():
-        keys = found.add(passed, view.overview)
-        late = suspect is not None and passed.index >= suspect
-        if late and any(key not in found.first_bad for key in keys) and passed.is_bad():
+        log.add(passed)
+    return log
+
+
+def count_calls_from(view: RankView, suspect: int) -> tuple[CallLog, dict[CallKey, int]]:
+    """Counts a rank's calls; and where the first of each series stands that holds a bad value, from a suspect on."""
+    log = CallLog(view.overview)
+    first_bad: dict[CallKey, int] = {}
+    for passed in view.communication():
+        keys = log.add(passed)
+        if passed.at >= suspect and any(key not in first_bad for key in keys) and passed.is_bad():
             for key in keys:
-                found.first_bad.setdefault(key, passed.index)
-    return found
+                first_bad.setdefault(key, passed.at)
+    return log, first_bad
 
 
 def ranks_at_the_ends(view: RankView) -> frozenset[int]:
     """Ranks that the calls among the first and the last records name, where not all calls are counted."""
     over = view.overview
-    found = CallLog()
+    found = CallLog(over)
     for start, stop in ((0, HEAD), (max(over.end - HEAD // 2, HEAD), over.end)):
         for passed in view.communication(start, stop):
-            found.add(passed, over)
+            found.add(passed)
     return frozenset(found.ranks)
 
 
-def far_windows(focus: Focus, log: CallLog, last_backward: int | None) -> Sequence[Window]:
+def far_windows(focus: Focus, first_bad: Mapping[CallKey, int], last_backward: int | None) -> Sequence[Window]:
     """every_series_of_calls_shows_its_first_bad_one, and what follows backward; apart from the focus."""
     if focus.horizon is None:
         return ()
-    places = {index for index in log.first_bad.values() if not focus.holds(index)}
+    places = {index for index in first_bad.values() if not focus.holds(index)}
     if last_backward is not None:
         tail = range(last_backward + 1, min(last_backward + 1 + TAIL, focus.end))
         places.update(index for index in tail if not focus.holds(index))

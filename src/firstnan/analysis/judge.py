@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firstnan.analysis import doubt, root_cause
 from firstnan.analysis.matching import Matching, match, world_of
 from firstnan.analysis.propagation import Spread, spread
 from firstnan.analysis.summary import RankSummary
@@ -45,11 +44,19 @@ def judge(
     """
     world = world_of(summaries.values(), known_ranks)
     matching = match(summaries, world)
+    if not any(summary.events or summary.saturated for summary in summaries.values()):
+        return StepAnswer(step, summaries, matching, Spread((), frozenset()), (), _absent(summaries, world))
+    from firstnan.analysis import doubt, root_cause  # a healthy run does not need them
+
     spreading = doubt.settle(spread(summaries, matching))
     causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone)
-    absent = tuple(r for r in world if r not in summaries or not summaries[r].records)
     undecided = doubt.is_only_undecided(spreading)
+    absent = _absent(summaries, world)
     return StepAnswer(step, summaries, matching, spreading, causes, absent, undecided=undecided)
+
+
+def _absent(summaries: Mapping[int, RankSummary], world: Collection[int]) -> tuple[int, ...]:
+    return tuple(r for r in world if r not in summaries or not summaries[r].records)
 
 
 def with_skips(answers: Sequence[StepAnswer]) -> list[StepAnswer]:

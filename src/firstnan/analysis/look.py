@@ -41,8 +41,8 @@ def look(view: RankView, watch: Lookout, parents_of: ParentsOf, *, whole: bool =
         return replace(
             clean,
             saturated=None if over.saturated is None else _saturated(view, over.saturated),
-            made=None if log is None else dict(log.made),
-            mentioned=frozenset(log.ranks) if log else ranks_at_the_ends(view),
+            made=None if log is None else log.made(),
+            mentioned=frozenset(log.ranks) if log is not None else ranks_at_the_ends(view),
         )
     from firstnan.analysis.summarize import suspected  # a healthy run does not need it
 

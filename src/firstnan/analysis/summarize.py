@@ -8,7 +8,7 @@ from dataclasses import replace
 from firstnan.analysis import endings, nearby, structure
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.flow import Flow
-from firstnan.analysis.focus import FAR, Focus, count_calls, far_windows
+from firstnan.analysis.focus import FAR, Focus, count_calls_from, far_windows
 from firstnan.analysis.look import look
 from firstnan.analysis.run_up import run_up
 from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact
@@ -48,7 +48,7 @@ def summarize(
 def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: RankSummary, *, whole: bool) -> RankSummary:
     """The summary of a rank on which something is suspected."""
     over = view.overview
-    log = count_calls(view, over.suspect)
+    log, first_bad = count_calls_from(view, over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
     flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
     found = endings.outcomes(flow, truncated=over.truncated)
@@ -57,7 +57,7 @@ def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: Rank
         flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
         found = endings.outcomes(flow, truncated=over.truncated)
         events = endings.finish(flow, found)
-    far = far_windows(focus, log, flow.structure.last_backward)
+    far = far_windows(focus, first_bad, flow.structure.last_backward)
     facts, symptoms = facts_of(flow, found), _symptoms(flow)
     bad_inputs = dict(flow.bad_inputs)
     if far:
@@ -71,7 +71,7 @@ def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: Rank
         clean,
         calls=tuple(sorted(facts, key=lambda fact: fact.call.index)),
         windows=tuple(CallWindow(window.start, log.before(window.start)) for window in windows),
-        made=dict(log.made),
+        made=log.made(),
         mentioned=frozenset(log.ranks),
         suspect=over.suspect,
         horizon=focus.horizon,

@@ -63,6 +63,8 @@ class Lookout:
         self._masks: dict[float, None] = {}
         """Largest elements of the latest legal outputs with -Inf."""
         self._wrote = False
+        self._rules: dict[str, str] = {}
+        """Name of a record of an operator -> rule under which its records write -Inf."""
 
     # -- Watch -----------------------------------------------------------------------------------------
 
@@ -95,11 +97,12 @@ class Lookout:
             return MaskRole.OPEN
         return MaskRole.WRITES if book.is_(name, OperatorKind.MASK) else MaskRole.PASSES
 
-    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float], *, inherited: bool) -> None:
-        rule = self.book.find(operator, OperatorKind.MASK)
-        if rule is None and not inherited:
-            raise ValueError(f"{full} writes -Inf under no rule")
-        self._written(rule.name if rule else INHERITED, full)
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float]) -> None:
+        rule = self._rules.get(operator.full)
+        if rule is None:
+            found = self.book.find(operator, OperatorKind.MASK)
+            rule = self._rules[operator.full] = found.name if found else INHERITED
+        self._written(rule, full)
         for value in largest:
             self._remember(value)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from firstnan.collectives import is_communication
-from firstnan.dump import Direction, Overview, Passed, RankDump, Record, RecordKind, Watch
+from firstnan.dump import FIRST_RECORDS, Direction, Overview, Passed, RankDump, Record, RecordKind, Watch
 from firstnan.numerics import ValueState
 
 
@@ -32,8 +32,14 @@ class WholeDump:
             groups_recorded=_groups_recorded(dump),
             last=dump.records[-1].name if dump.records else None,
             suspect=watch.late if suspect is None else suspect,
-            saturated=next((r.index for r in dump.records if watch.is_saturated(r)), None),
+            saturated=self._saturated(),
         )
+
+    def _saturated(self) -> int | None:
+        first = self.records(0, FIRST_RECORDS)
+        if not any(t.dtype == "float16" for r in first for t in (*r.inputs, *r.outputs, *r.parameters)):
+            return None
+        return next((record.index for record in self._records if self._watch.is_saturated(record)), None)
 
     @property
     def overview(self) -> Overview:

@@ -4,7 +4,8 @@
 :func:`pieces` gives the same sentence in parts, so that a reporter can set text from the dump apart from ours.
 
 Templates are ``str.format``-like: ``{name}`` is a parameter, ``{name:area}`` a parameter whose value is itself
-looked up as ``area.value`` (``{direction:direction}`` becomes ``backward`` or its Chinese word).
+looked up as ``area.value`` (``{direction:direction}`` becomes ``backward`` or its Chinese word); the area ``ranks``
+sets ``rank`` or ``ranks`` before a list of ranks (``{receivers:ranks}`` becomes ``ranks 0-3``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from firstnan.messages import en, zh
+from firstnan.messages import en
 from firstnan.printable import show
 from firstnan.report import Note, NoteValue
 
@@ -46,14 +47,20 @@ class Piece:
     """True: a value from the dump or computed from it; False: our own words."""
 
 
-_CATALOGS: Mapping[Language, Mapping[str, str]] = {Language.EN: en.MESSAGES, Language.ZH: zh.MESSAGES}
 _MISSING = "?"
+_ABSENT = Words()
+"""Stands for a parameter that was not given."""
+_RANKS = "ranks"
 _FORMATTER = string.Formatter()
 
 
 def catalog(language: Language) -> Mapping[str, str]:
     """All templates of one language by key."""
-    return _CATALOGS[language]
+    if language is Language.EN:
+        return en.MESSAGES
+    from firstnan.messages import zh
+
+    return zh.MESSAGES
 
 
 def default_language(environ: Mapping[str, str] | None = None) -> Language:
@@ -112,7 +119,7 @@ def pieces(message: Note | str, language: Language, **params: NoteValue) -> tupl
     """
     note = message if isinstance(message, Note) else Note(message)
     values: dict[str, NoteValue] = {**note.params, **params}
-    template = _CATALOGS[language].get(note.key)
+    template = catalog(language).get(note.key)
     if template is None:
         told = ", ".join(f"{name}={_value(value, language)}" for name, value in values.items())
         return (Piece(show(f"{note.key} ({told})" if told else note.key, 400), is_data=True),)
@@ -121,7 +128,12 @@ def pieces(message: Note | str, language: Language, **params: NoteValue) -> tupl
         if literal:
             parts.append(Piece(literal))
         if field is not None:
-            parts.append(_piece(values[field], area or "", language) if field in values else Piece(_MISSING))
+            value = values.get(field, _ABSENT)
+            if area == _RANKS and isinstance(value, (str, int)) and not isinstance(value, (bool, Words)):
+                several = isinstance(value, str) and any(sign in value for sign in ",-")
+                parts += pieces("label.ranks" if several else "label.rank", language, ranks=value)
+            else:
+                parts.append(Piece(_MISSING) if value is _ABSENT else _piece(value, area or "", language))
     return tuple(part for part in parts if part.text)
 
 
@@ -129,7 +141,7 @@ def _piece(value: NoteValue, area: str, language: Language) -> Piece:
     if isinstance(value, Words):
         return Piece(str(value))
     if area and isinstance(value, str):
-        word = _CATALOGS[language].get(f"{area}.{value}")
+        word = catalog(language).get(f"{area}.{value}")
         if word is not None:
             return Piece(word)
     return Piece(_value(value, language), is_data=not (value is None or isinstance(value, bool)))
@@ -139,7 +151,7 @@ def _value(value: NoteValue, language: Language) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
-        return _CATALOGS[language]["label.yes" if value else "label.no"]
+        return catalog(language)["label.yes" if value else "label.no"]
     if isinstance(value, str):
         return show(value)
     return number(value)

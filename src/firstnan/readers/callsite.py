@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from firstnan.dump import CallSite, FileKind, Problem, ProblemKind, RankFolder, RecordKind
 from firstnan.readers import lenient_json
+from firstnan.readers.entries import EntryFile, beginning_of
 from firstnan.readers.files import Fault, read_bytes
 from firstnan.readers.frames import Stack, as_stack, frames_of, location_of
 from firstnan.readers.names import parse_name
+from firstnan.readers.record_index import Doubt
 
 MEGATRON_COUNTER = "megatron_micro_step_number"
 """A key of construct.json that is no record (format document, section 10)."""
@@ -26,17 +28,24 @@ def parents(folder: RankFolder) -> tuple[Mapping[str, str | None], tuple[Problem
     Every form of a value counts (format document, section 10): ``"Module.a.Linear.forward.0"``;
     ``null`` and ``""`` for none; ``["Module...", 3]`` and ``[null, 3]`` with the micro-step.
 
-    A file that is cut gives nothing: a record that is absent from it would look like one without a caller.
+    A file that is cut or has lost a part gives nothing: a record that is absent from it would look like one without
+    a caller.
     """
-    found, problems = _callers(folder)
-    if any(problem.kind is ProblemKind.TRUNCATED for problem in problems):
-        return {}, problems
-    return found, problems
+    found, problems, is_whole = _callers(folder)
+    return (found if is_whole else {}), problems
 
 
-def _callers(folder: RankFolder) -> tuple[dict[str, str | None], tuple[Problem, ...]]:
-    """What stands in construct.json, the sound part of a file that is cut included."""
-    top, problems = _load(folder, FileKind.CONSTRUCT)
+def _callers(folder: RankFolder) -> tuple[dict[str, str | None], tuple[Problem, ...], bool]:
+    """What stands in construct.json, the sound part of a file that is cut included; and whether it is whole."""
+    top, problems, is_whole = _load(folder, FileKind.CONSTRUCT)
+    found, odd = callers_in(top)
+    if odd:
+        problems.append(_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, f"{odd} entries of unknown form"))
+    return found, tuple(problems), is_whole
+
+
+def callers_in(top: Mapping[str, object]) -> tuple[dict[str, str | None], int]:
+    """Entries of construct.json as name and name of the caller, and how many have no known form."""
     found: dict[str, str | None] = {}
     odd = 0
     for child, value in top.items():
@@ -45,9 +54,7 @@ def _callers(folder: RankFolder) -> tuple[dict[str, str | None], tuple[Problem, 
             found[child] = parent or None
         elif child != MEGATRON_COUNTER:
             odd += 1
-    if odd:
-        problems.append(_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, f"{odd} entries of unknown form"))
-    return found, tuple(problems)
+    return found, odd
 
 
 def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
@@ -56,10 +63,11 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
     Only forward calls have a stack (format document, section 10): a backward record takes the stack of
     the forward call with its number, and gradients of parameters that of their module.
     """
-    callers, problems = _callers(folder)
     forwards = {name: _forward_of(name) for name in names}
-    top, more = _load(folder, FileKind.STACK)
-    stacks, odd = _stacks(top, set(names).union(*forwards.values()))
+    wanted = set(names).union(*forwards.values())
+    callers, problems = _callers_of(folder, wanted)
+    top, more = _stack_entries(folder, wanted)
+    stacks, odd = _stacks(top, wanted)
     if odd:
         more.append(_problem(folder, FileKind.STACK, ProblemKind.BAD_CONTENT, f"{odd} entries of unknown form"))
     sites = {}
@@ -72,6 +80,40 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
         frames = frames_of(raw)
         sites[name] = CallSite(name, chain, frames, location_of(frames), _module(chain), raw, own)
     return sites, (*problems, *more)
+
+
+def _callers_of(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, str | None], tuple[Problem, ...]]:
+    """Callers of some records and of these; of a large file only their own entries are parsed."""
+    found: dict[str, str | None] = {}
+    try:
+        file = EntryFile(folder.path / FileKind.CONSTRUCT.value)
+        waiting = list(names)
+        while waiting and len(found) <= MAX_CHAIN:
+            name = waiting.pop()
+            if name not in found and (entry := file.entry(beginning_of(name))) is not None:
+                callers, odd = callers_in(entry)
+                if odd:
+                    raise Doubt("entries of another form")
+                found.update(callers)
+                waiting += [caller for caller in callers.values() if caller is not None]
+    except Doubt:
+        whole, problems, _ = _callers(folder)
+        return whole, tuple(problems)
+    return found, ()
+
+
+def _stack_entries(folder: RankFolder, names: Collection[str]) -> tuple[dict[str, object], list[Problem]]:
+    """The entries of stack.json that can hold the stacks of some records."""
+    found: dict[str, object] = {}
+    try:
+        file = EntryFile(folder.path / FileKind.STACK.value)
+        for name in names:
+            listed = b"\n   " + lenient_json.quoted(name).encode("ascii")
+            found.update(file.entry(listed) or file.entry(beginning_of(name)) or {})
+    except Doubt:
+        found, problems, _ = _load(folder, FileKind.STACK)
+        return found, problems
+    return found, []
 
 
 def _module(chain: Collection[str]) -> str | None:
@@ -150,24 +192,25 @@ def _stacks(top: Mapping[str, object], wanted: Collection[str]) -> tuple[dict[st
     return found, odd
 
 
-def _load(folder: RankFolder, kind: FileKind) -> tuple[dict[str, object], list[Problem]]:
+def _load(folder: RankFolder, kind: FileKind) -> tuple[dict[str, object], list[Problem], bool]:
+    """The entries of a file, what was wrong with it, and whether all of it was used."""
     data = read_bytes(folder.path / kind.value)
     if isinstance(data, Fault):
         what = ProblemKind.MISSING_FILE if data.missing else ProblemKind.UNREADABLE
-        return {}, [_problem(folder, kind, what, data.detail)]
+        return {}, [_problem(folder, kind, what, data.detail)], False
     parsed = lenient_json.loads(data)
     problems = [_problem(folder, kind, ProblemKind.BAD_CONTENT, note.detail) for note in parsed.notes]
     if parsed.fault is not None:
-        return {}, [*problems, _problem(folder, kind, ProblemKind.UNREADABLE, parsed.fault)]
+        return {}, [*problems, _problem(folder, kind, ProblemKind.UNREADABLE, parsed.fault)], False
     if not isinstance(parsed.value, dict):
         what_is = f"holds a {type(parsed.value).__name__}, not an object"
-        return {}, [*problems, _problem(folder, kind, ProblemKind.UNREADABLE, what_is)]
+        return {}, [*problems, _problem(folder, kind, ProblemKind.UNREADABLE, what_is)], False
     if parsed.cut is not None:
         detail = f"{parsed.cut.why} at byte {parsed.cut.offset} of {len(data)}"
         problems.append(_problem(folder, kind, ProblemKind.TRUNCATED, detail))
         if kind is FileKind.STACK and parsed.cut.depth > 1 and parsed.value:
             parsed.value.popitem()  # the last stack may lack its outer frames, or its list of names
-    return parsed.value, problems
+    return parsed.value, problems, parsed.cut is None and not any(note.lossy for note in parsed.notes)
 
 
 def _problem(folder: RankFolder, file: FileKind, kind: ProblemKind, detail: str) -> Problem:

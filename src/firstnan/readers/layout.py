@@ -314,13 +314,16 @@ class _Search:
 
         Example: ``step0/rank0``, ``step0/rank1`` and ``step1/rank0``: rank 1 of step 1 is told as absent.
         """
-        everywhere = {rank for _, rank in self.claimed}
-        wanted = everywhere if self.wanted_ranks is None else everywhere & self.wanted_ranks
+        by_step: dict[int, set[int]] = {}
+        first: dict[int, int] = {}
+        for step, rank in sorted(self.claimed):
+            by_step.setdefault(step, set()).add(rank)
+            first.setdefault(rank, step)
+        wanted = first.keys() if self.wanted_ranks is None else first.keys() & self.wanted_ranks
         for step, label in self.labels.items():
-            for rank in wanted - {rank for s, rank in self.claimed if s == step}:
-                other = min(s for s, r in self.claimed if r == rank)
+            for rank in wanted - by_step.get(step, set()):
                 file = _join(label, f"rank{rank}/{FileKind.DUMP.value}")
-                detail = f"no folder of this rank, as there is in step {other}"
+                detail = f"no folder of this rank, as there is in step {first[rank]}"
                 self.problem(ProblemKind.MISSING_FILE, file, detail, judged=False, step=step, rank=rank)
 
     def layout(self) -> Layout:

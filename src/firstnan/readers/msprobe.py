@@ -88,7 +88,8 @@ class _Building:
             self.problem(ProblemKind.UNREADABLE, what, judged=False)
             return self._result(top)
         if cut is not None:
-            detail = f"{cut.why} at byte {cut.offset} of {self.size}, {len(self.records)} records before it"
+            what = "cut" if cut.offset == self.size else f"{cut.why}: cut"
+            detail = f"{what} at byte {cut.offset} after {len(self.records)} complete records"
             self.problem(ProblemKind.TRUNCATED, detail, judged=self.whole and bool(self.records))
         elif not self.records and not self.skipped:
             self._no_records(top)

@@ -75,14 +75,15 @@ class Buffer:
 
 
 class RecordFile:
-    """A dump.json and, once it was read, the regions of its records.
+    """A dump.json and, once it was read, the regions of its records; or a file of the same kind with another marker.
 
     Raises:
         Doubt: from every method, when the file cannot be read or is not what it was.
     """
 
-    def __init__(self, path: Path, buffer: int = BUFFER) -> None:
+    def __init__(self, path: Path, buffer: int = BUFFER, marker: bytes = RECORD) -> None:
         self._path = path
+        self._marker = marker
         self._buffer_size = buffer
         self._stamp: tuple[int, int] | None = None
         self.size = 0
@@ -106,7 +107,7 @@ class RecordFile:
                 is_last = offset + filled == self.size
                 if not read and not is_last:
                     raise Doubt("the file became shorter")
-                cut = filled if is_last else buffer.text.rfind(RECORD, 1, filled)
+                cut = filled if is_last else buffer.text.rfind(self._marker, 1, filled)
                 if cut > 0:
                     yield buffer, cut, offset
                 if is_last:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from firstnan.dump import (
+    FIRST_RECORDS,
     Direction,
     FileKind,
     Overview,
@@ -36,6 +37,10 @@ _TASKS = frozenset({"statistics", "tensor"})
 """Tasks whose records hold statistics."""
 _GRADIENTS = b".parameters_grad"
 _BACKWARD = b".backward"
+MAX_KEPT = 4096
+"""Records that are kept for being asked for again."""
+_FLOAT16 = (b'"dtype": "torch.float16"', b'"dtype": "Float16"', b'"dtype": "float16"')
+_RECOMPUTE = b'"is_recompute": '
 _FIRST_LOOK = 8
 """First records that are parsed to see that there are statistics."""
 
@@ -56,7 +61,13 @@ class ScannedDump:
         self._saturated: int | None = None
         self._unfinished: list[tuple[int, RecordName]] = []
         self._has_apis = False
+        self._has_float16 = False
+        self._has_placeholders = False
+        """The version may leave placeholders in place of statistics: 1.2.2 to 26.0 (format document, section 13)."""
         self._last: RecordName | None = None
+        self._builder = RecordBuilder()
+        self._known: dict[int, Record] = {}
+        """Records that were asked for, by index."""
         self._overview = self._first_pass()
 
     @property
@@ -98,6 +109,8 @@ class ScannedDump:
         count = text.count(RECORD, start, end)
         if first == 0:
             _look_at_first(buffer, start, end)
+        if first < FIRST_RECORDS:
+            self._look_for_versions(buffer, start, end)
         if not self._has_apis:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
@@ -105,8 +118,9 @@ class ScannedDump:
         if without and without != text.count(_GRADIENTS, start, end):
             self._without_output(buffer, start, end)
         self._sieve.check(buffer, start, end)
-        self._sieve.placeholders(buffer, start, end)
-        if self._saturated is None:
+        if self._has_placeholders:
+            self._sieve.placeholders(buffer, start, end)
+        if self._has_float16 and self._saturated is None:
             self._saturated = self._sieve.saturated(buffer, start, end, first)
         rest = start
         if self._suspect is None:
@@ -117,6 +131,16 @@ class ScannedDump:
         self._sieve.absent(buffer, rest, end)
         self._file.add(offset + start, end - start, count)
         self._last = parse_name(buffer.full_name(text.rfind(RECORD, start, end)))
+
+    def _look_for_versions(self, buffer: Buffer, start: int, end: int) -> None:
+        """What decides among the first records whether something is searched in the whole file."""
+        left = FIRST_RECORDS - self._file.records
+        stop = next(
+            (stop for number, (_, stop) in enumerate(records_in(buffer.text, start, end), 1) if number == left), end
+        )
+        for mark in _FLOAT16:
+            self._has_float16 = self._has_float16 or buffer.text.find(mark, start, stop) >= 0
+        self._has_placeholders = self._has_placeholders or buffer.text.find(_RECOMPUTE, start, stop) >= 0
 
     def _without_output(self, buffer: Buffer, start: int, end: int) -> None:
         """Gradients of parameters have no output; other records without one are unfinished."""
@@ -165,15 +189,18 @@ class ScannedDump:
     # -- later looks -------------------------------------------------------------------------------------
 
     def records(self, start: int, stop: int) -> Sequence[Record]:
-        builder = RecordBuilder()
-        found: list[Record] = []
-        for buffer, region in self._file.parts(max(start, 0), stop):
-            for index, (begin, end) in enumerate(records_in(buffer.text, 0, region.size), region.first):
-                if index >= stop:
-                    break
-                if index >= start:
-                    found.append(build(builder, *parse(buffer, begin, end), index))
-        return found
+        start, stop = max(start, 0), min(stop, self._file.records)
+        known = self._known
+        if any(index not in known for index in range(start, stop)):
+            if len(known) > MAX_KEPT:
+                known.clear()
+            for buffer, region in self._file.parts(start, stop):
+                first, index = _skip(buffer, region, start)
+                for begin, end in records_in(buffer.text, first, region.size):
+                    if index < stop and index not in known:
+                        known[index] = build(self._builder, *parse(buffer, begin, end), index)
+                    index += 1
+        return [known[index] for index in range(start, stop)]
 
     def suspect(self, start: int) -> int | None:
         for buffer, region in self._file.parts(start):
@@ -185,14 +212,11 @@ class ScannedDump:
         return None
 
     def find(self, name: str) -> Record | None:
-        key = lenient_json.quoted(name).encode("ascii")
-        needle = RECORD[:-1] + key + b": {"
+        needle = _needle(name)
         for buffer, region in self._file.parts():
             begin = buffer.text.find(needle, 0, region.size)
             if begin >= 0:
-                end = buffer.text.find(RECORD, begin + 1, region.size)
-                index = region.first + buffer.text.count(RECORD, 0, begin)
-                return build(RecordBuilder(), *parse(buffer, begin, region.size if end < 0 else end), index)
+                return _found(buffer, begin, region.size, region.first + buffer.text.count(RECORD, 0, begin))
         return None
 
     def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
@@ -200,7 +224,7 @@ class ScannedDump:
         reader = CallReader()
         for buffer, region in self._file.parts(start, stop):
             for passed in reader.calls(buffer, region):
-                if start <= passed.index < stop:
+                if start <= passed.at < stop:
                     yield passed
 
     def passes(self) -> tuple[int | None, int | None]:
@@ -209,6 +233,34 @@ class ScannedDump:
             return None, None
         parts = self._file.parts_backwards()
         return first, next((i for part in parts if (i := _backward(*part, last=True)) is not None), None)
+
+
+def find_record(folder: RankFolder, name: str) -> Record | None:
+    """One record of a file that is read no further than to it.
+
+    Raises:
+        Doubt: the file is not laid out as MSProbe writes it.
+    """
+    needle = _needle(name)
+    file = RecordFile(folder.path / FileKind.DUMP.value)
+    index = 0
+    for buffer, filled, offset in file.first_pass():
+        start = _header(buffer, filled) if offset == 0 else 0
+        end = _without_tail(buffer, start, filled) if offset + filled == file.size else filled
+        begin = buffer.text.find(needle, start, end)
+        if begin >= 0:
+            return _found(buffer, begin, end, index + buffer.text.count(RECORD, start, begin))
+        index += buffer.text.count(RECORD, start, end)
+    return None
+
+
+def _needle(name: str) -> bytes:
+    return RECORD[:-1] + lenient_json.quoted(name).encode("ascii") + b": {"
+
+
+def _found(buffer: Buffer, begin: int, end: int, index: int) -> Record:
+    stop = buffer.text.find(RECORD, begin + 1, end)
+    return build(RecordBuilder(), *parse(buffer, begin, end if stop < 0 else stop), index)
 
 
 def _header(buffer: Buffer, filled: int) -> int:

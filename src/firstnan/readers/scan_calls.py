@@ -7,7 +7,7 @@ parsed, and stands for the other (``Passed.like``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from firstnan.dump import Passed, Record
 from firstnan.readers.record_builder import RecordBuilder
@@ -15,7 +15,7 @@ from firstnan.readers.record_index import OUTPUT, RECORD, Buffer, Doubt, Region
 from firstnan.readers.scan_values import build, parse
 
 _CALL = b"Distributed."
-_PREFIXES = (RECORD, RECORD + b"Mint")
+_MINT = RECORD + b"Mint"
 _DTYPE = b'"dtype": '
 _LAST_KEY = b'"requires_grad": '
 _NUMBERS = re.compile(rb'"(?:Max|Min|Mean|Norm)": [^\n]*')
@@ -30,60 +30,62 @@ class CallReader:
     def __init__(self) -> None:
         self._known: dict[object, Record] = {}
         self._builder = RecordBuilder()
+        self._current: tuple[Buffer, int, int, int] | None = None
 
     def calls(self, buffer: Buffer, region: Region) -> Iterator[Passed]:
         """The communication records of a region."""
-        text, end = buffer.text, region.size
+        text, data, end = buffer.text, buffer.data, region.size
         index, known = region.first, 0
         hit = text.find(_CALL, 0, end)
         while hit >= 0:
-            begin = text.rfind(b"\n", 0, hit)
-            if buffer.data[begin:hit] in _PREFIXES:
-                stop = text.find(RECORD, hit, end)
-                if stop < 0:
-                    stop = end
-                index += text.count(RECORD, known, begin)
-                known = begin
-                yield Passed(index, self._like(buffer, begin, stop, index), self._bad(buffer, begin, stop, index))
-                hit = text.find(_CALL, stop, end)
-            else:
-                hit = text.find(_CALL, hit + 1, end)
+            begin = hit - len(RECORD)
+            if data[begin:hit] != RECORD:
+                begin = hit - len(_MINT)
+                if data[begin:hit] != _MINT:
+                    hit = text.find(_CALL, hit + 1, end)
+                    continue
+            stop = text.find(RECORD, hit, end)
+            if stop < 0:
+                stop = end
+            index += text.count(RECORD, known, begin)
+            known = begin
+            key = _key(buffer, begin, stop)
+            like = self._known.get(key)
+            if like is None:
+                like = self._new(key, build(self._builder, *parse(buffer, begin, stop), index))
+            self._current = buffer, begin, stop, index
+            yield Passed(index, like, self._is_bad)
+            hit = text.find(_CALL, stop, end)
 
-    def _like(self, buffer: Buffer, begin: int, stop: int, index: int) -> Record:
-        key = _key(buffer, begin, stop)
-        record = self._known.get(key)
-        if record is None:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            record = self._known[key] = build(self._builder, *parse(buffer, begin, stop), index)
+    def _new(self, key: object, record: Record) -> Record:
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[key] = record
         return record
 
-    def _bad(self, buffer: Buffer, begin: int, stop: int, index: int) -> Callable[[], bool]:
-        def is_bad() -> bool:
-            if _UNUSUAL.search(buffer.data, begin, stop) is None:
-                return False
-            record = self._builder.build(*parse(buffer, begin, stop), index)
-            return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
-
-        return is_bad
+    def _is_bad(self) -> bool:
+        if self._current is None:
+            return False
+        buffer, begin, stop, index = self._current
+        if _UNUSUAL.search(buffer.data, begin, stop) is None:
+            return False
+        record = self._builder.build(*parse(buffer, begin, stop), index)
+        return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
 
 
 def _key(buffer: Buffer, begin: int, stop: int) -> object:
     """The same for records of one API that differ in nothing but their number and their tensors' values."""
-    name = buffer.name(begin)
-    head, _, direction = name.rpartition(b".")
-    api, _, number = head.rpartition(b".")
-    if not number.isdigit() or direction != b"forward":
+    output = buffer.text.find(OUTPUT, begin, stop)
+    taken = bytes(buffer.window[begin : stop if output < 0 else output])
+    named = taken.find(b'": {', len(RECORD))
+    parts = taken[len(RECORD) : named].rsplit(b".", 2)
+    if len(parts) != 3 or not parts[1].isdigit() or parts[2] != b"forward" or b'"' in parts[0]:
         raise Doubt("a communication record with another name")
-    text, data = buffer.text, buffer.window
-    after = begin + len(RECORD) + len(name)
-    output = text.find(OUTPUT, begin, stop)
-    if output < 0:
-        output = stop
-    tensor = text.find(_DTYPE, after, output)
+    api = parts[0]
+    tensor = taken.find(_DTYPE, named)
     if tensor < 0:
-        return api, bytes(data[after:output])
-    last = text.rfind(_LAST_KEY, tensor, output)
-    if last < 0 or text.find(_DTYPE, tensor + 1, output) >= 0:
-        return api, _NUMBERS.sub(b"", bytes(data[after:output]))
-    return api, bytes(data[after:tensor]), bytes(data[last:output])
+        return api, taken[named:]
+    last = taken.rfind(_LAST_KEY)
+    if last < tensor or taken.find(_DTYPE, tensor + 1) >= 0:
+        return api, _NUMBERS.sub(b"", taken[named:])
+    return api, taken[named:tensor], taken[last:]

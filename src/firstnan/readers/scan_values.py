@@ -8,7 +8,6 @@ by parsing the record; only the -Inf of masks, of which there may be tens of tho
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from firstnan.dump import Direction, MaskRole, Record, RecordName, Watch
@@ -41,6 +40,8 @@ NEGATIVE = b"MYZZ: -Z"
 _NULL = b'"Max": n'
 _PLACEHOLDER = b'_index": '
 _MINUS_INFINITY = b"-Infinity,\n"
+_DTYPE = b'"dtype": "'
+_KEYS = {indent: b" " * indent + b'"Max": ' for indent in range(5, 64)}
 _NARROW = frozenset({b"torch.float16", b"torch.bfloat16", b"torch.float32", b"Float16", b"BFloat16", b"Float32"})
 """dtypes whose -Infinity is one; a float64's may be an artefact (format document, section 13)."""
 
@@ -102,7 +103,8 @@ class Sieve:
         if len(self._shadow) < len(buffer.data):
             self._shadow = bytearray(len(buffer.data))
             self._shadow_text = view(self._shadow)
-        translate(buffer.data, end, SHADOW, self._shadow)
+        memoryview(self._shadow)[:end] = buffer.window[:end]
+        translate(self._shadow_text, self._shadow, end, SHADOW)
         if self._shadow.find(_FOREIGN, start, end) >= 0:
             raise Doubt("bytes that MSProbe does not write")
 
@@ -211,7 +213,7 @@ class Sieve:
         if written and operator.role is MaskRole.PASSES and not is_read:
             return False
         if written:
-            self.watch.wrote_mask(operator.name, name.decode("ascii"), written, inherited=is_read)
+            self.watch.wrote_mask(operator.name, name.decode("ascii"), written)
         else:
             self.watch.read_mask(name.decode("ascii"))
         return True
@@ -235,23 +237,20 @@ def _largest_beside(buffer: Buffer, begin: int, hit: int) -> float | None:
     2.5
     """
     data = buffer.data
-    line = hit - 1
-    while data[line - 1] == 0x20:
-        line -= 1
-    indent = hit - 1 - line
-    usual = indent >= 5 and data[line - 1] == 0x0A and data[hit - 1] == 0x22 and data[hit + 1] == 0x69
-    if not usual or data[hit + 6 : hit + 6 + len(_MINUS_INFINITY)] != _MINUS_INFINITY:
+    line = data.rfind(b"\n", begin, hit)
+    indent = hit - line - 2
+    key = _KEYS.get(indent)
+    if key is None or data[hit + 1] != 0x69 or data[hit + 6 : hit + 6 + len(_MINUS_INFINITY)] != _MINUS_INFINITY:
         return None
-    above = data.rfind(b"\n", begin, line - 1)
-    value = above + 1 + indent + len(b'"Max": ')
-    if above < 0 or data[above + 1 + indent : value] != b'"Max": ' or data[line - 2] != 0x2C:
+    above = data.rfind(b"\n", begin, line)
+    row = data[above + 1 : line]
+    if above < 0 or not row.startswith(key) or row[-1] != 0x2C or data[line + 1 : hit] != key[: indent + 1]:
         return None
-    typed = buffer.text.rfind(b'"dtype": "', begin, above)
-    named = typed + len(b'"dtype": "')
-    if typed < 0 or bytes(data[named : data.find(b'"', named)]) not in _NARROW:
+    typed = buffer.text.rfind(_DTYPE, begin, above) + len(_DTYPE)
+    if typed < begin or bytes(data[typed : data.find(b'"', typed)]) not in _NARROW:
         return None
     try:
-        largest = float(data[value : line - 2])
+        largest = float(row[len(key) : -1])
     except ValueError:
         return None
-    return largest if math.isfinite(largest) else None
+    return largest if largest - largest == 0.0 else None

@@ -6,7 +6,7 @@ Nothing else differs: without it the same answers come, later.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 try:
     import stringzilla  # type: ignore[import-not-found]
@@ -40,9 +40,9 @@ def view(buffer: bytearray) -> Text:
     return buffer
 
 
-def translate(source: bytearray, end: int, table: bytes, target: bytearray) -> None:
-    """Writes the first ``end`` bytes of a buffer to another one, each replaced by its entry in a table of 256."""
+def translate(text: Text, buffer: bytearray, end: int, table: bytes) -> None:
+    """Replaces each of the first ``end`` bytes of a buffer, whose view ``text`` is, by its entry in a table of 256."""
     if HAS_STRINGZILLA:
-        stringzilla.Str(source).translate(table, start=0, end=end, out=target)
+        cast(Any, text).translate(table, start=0, end=end, inplace=True)
     else:
-        target[:end] = memoryview(source)[:end].tobytes().translate(table)
+        buffer[:end] = buffer[:end].translate(table)

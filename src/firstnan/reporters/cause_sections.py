@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from firstnan.dump import TensorStat
 from firstnan.messages import Language, Words, has, number, text
 from firstnan.numerics import Number, ValueState
-from firstnan.ranges import format_ranges
-from firstnan.report import Mechanism, MechanismKind, Note, Report, RootCause, Where
+from firstnan.report import Alternative, MechanismKind, Note, RootCause, RunUp, Where
 from firstnan.reporters.base import Settings
+from firstnan.reporters.headline import (
+    GAPS,
+    CauseGroup,
+    gap_of,
+    mechanism_words,
+    note_of,
+    ranks_words,
+)
 from firstnan.reporters.outline import (
     Block,
     Code,
@@ -35,106 +42,61 @@ _MOST_EVIDENCE = 8
 _MOST_RUN_UP = 6
 _MOST_ALTERNATIVES = 3
 _SOURCE_LIMIT = 160
+_JUMP = 10.0
+"""From this factor on, growth inside one record is worth a sentence."""
+
+_RECORD_LABELS = {Where.PARAMETER: "first_used", Where.INPUT_DATA: "first_used", Where.BEFORE_DUMP: "first_seen"}
+"""What the named record is, where it is not the guilty operator."""
+_SHOWN_BY_TABLE = ("evidence.inputs_finite", "evidence.input_bad", "evidence.output_bad", "evidence.output_clean")
+_SHOWN_AS_PLACE = ("evidence.between", "evidence.hidden_operators", *GAPS)
+_ZERO_HURTS = (MechanismKind.DIV_BY_ZERO, MechanismKind.LOG_ZERO)
 
 
-@dataclass(frozen=True, slots=True)
-class CauseGroup:
-    """The same cause on one or several ranks: one block for people."""
-
-    cause: RootCause
-    """The first of them in the report's order."""
-    ranks: tuple[int, ...]
-
-
-def group_causes(causes: Iterable[RootCause]) -> tuple[CauseGroup, ...]:
-    """Causes that differ in nothing but the rank are told once, as ``ranks 0-3``."""
-    groups: dict[tuple[object, ...], tuple[RootCause, set[int]]] = {}
-    for cause in causes:
-        key = (cause.step, cause.op_name, cause.direction, cause.where, cause.mechanism.kind, cause.module)
-        _, ranks = groups.setdefault(key, (cause, set()))
-        ranks.update((cause.rank, *cause.ranks_also))
-    return tuple(CauseGroup(cause, tuple(sorted(ranks))) for cause, ranks in groups.values())
-
-
-def ranks_words(ranks: Sequence[int], language: Language) -> Words:
-    """``rank 2`` or ``ranks 0-3``."""
-    key = "label.rank" if len(ranks) == 1 else "label.ranks"
-    return Words(text(key, language, ranks=format_ranges(ranks)))
-
-
-def mechanism_words(mechanism: Mechanism, language: Language) -> Words:
-    """``exp overflow (certain)``; an unknown mechanism has no confidence."""
-    name = Words(text(f"mechanism.{mechanism.kind.value}.name", language))
-    if mechanism.kind is MechanismKind.UNKNOWN:
-        return name  # a confidence would be read as one in the place
-    confidence = mechanism.confidence.value
-    return Words(text("label.mechanism_confidence", language, mechanism=name, confidence=confidence))
-
-
-def value_word(cause: RootCause) -> str:
-    """What the first bad value is, as a key of ``value.*``: of the outputs, else of the inputs."""
-    for tensors in (cause.outputs, cause.inputs):
-        states = {tensor.state for tensor in tensors if tensor.state.is_bad}
-        if ValueState.NAN in states:
-            return "nan"
-        if len(states) == 1:
-            return states.pop().value
-        if states:
-            return "mixed"
-    return "mixed"
-
-
-def headline_of(group: CauseGroup, settings: Settings) -> Line:
-    """The verdict on one cause in one sentence."""
-    cause = group.cause
-    key = f"verdict.{cause.where.value}"
-    if cause.where is Where.MISSING_RANK and cause.op_name:
-        key += ".op"
-    return sentence(
-        key,
-        settings.language,
-        Tone.STRONG,
-        value=value_word(cause),
-        ranks=ranks_words(group.ranks, settings.language),
-        step=cause.step,
-        op=cause.op_name,
-        direction=cause.direction.value,
-        reason=mechanism_words(cause.mechanism, settings.language),
-    )
-
-
-def cause_sections(group: CauseGroup, title: str, settings: Settings) -> tuple[Section, ...]:
-    """Where and why; ``title`` comes before the titles when there are several causes."""
+def cause_sections(
+    group: CauseGroup, number: int | None, settings: Settings, first: Sequence[Note] = ()
+) -> tuple[Section, ...]:
+    """Where, why, what to do next; ``number`` tells several causes apart, ``first`` is advice before all other."""
     language = settings.language
+
+    def title(key: str) -> str:
+        name = text(f"section.{key}", language)
+        return name if number is None else text("section.of_cause", language, number=number, part=Words(name))
+
     return (
-        Section(title + text("section.where", language), tuple(_place(group, settings))),
-        Section(title + text("section.why", language), tuple(_reason(group.cause, settings))),
+        Section(title("where"), tuple(_place(group, settings))),
+        Section(title("why"), tuple(_reason(group.cause, settings))),
+        Section(title("advice"), _numbered((*first, *_advice(group.cause)), language)),
     )
 
 
 def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
     cause, language = group.cause, settings.language
-
-    def field(label: str, line: Line) -> Field:
-        return Field(text(f"label.{label}", language), line)
-
     rank = sentence("label.rank_step", language, ranks=ranks_words(group.ranks, language), step=cause.step)
-    yield field("where", rank)
-    if cause.op_name:
-        record = [data(cause.op_name, Tone.STRONG)]
-        if cause.exec_order is not None:
-            record += sentence("label.record_at", language, Tone.FAINT, index=cause.exec_order, rank=cause.rank)
-        yield field("operator", tuple(record))
-    yield field("kind", sentence(f"where.{cause.where.value}", language))
+    yield _field("where", rank, language)
+    place = f"where.{cause.where.value}"
+    gap = gap_of(cause) if cause.where is Where.MISSING_RANK else None
+    if gap is not None:
+        place += f".{GAPS[gap.key]}"
+    elif cause.where is Where.UNDUMPED_OPERATOR and cause.op_name:
+        yield from _between(group, language)
+    elif cause.op_name:
+        name = (data(cause.op_name, Tone.STRONG),)
+        yield _field(_RECORD_LABELS.get(cause.where, "operator"), (*name, *_record_at(group, language)), language)
+    yield _field("kind", sentence(place, language), language)
+    if gap is not None and (last := gap.params.get("last")) is not None:
+        yield _field("last_record", (data(str(last)),), language)
+    if gap is not None and (reached := note_of(cause, "evidence.missing_rank")) is not None:
+        yield _field("reached", sentence(Note("label.reached_by", reached.params), language), language)
     if cause.module:
-        yield field("module", (data(cause.module),))
+        yield _field("module", (data(cause.module),), language)
     if cause.location is not None:
         frame = cause.location
-        place = frame.file if frame.line is None else f"{frame.file}:{frame.line}"
-        line = [data(place, limit=_SOURCE_LIMIT)]
+        at = frame.file if frame.line is None else f"{frame.file}:{frame.line}"
+        line = [data(at, limit=_SOURCE_LIMIT)]
         if frame.function:
             line += sentence("label.in_function", language, Tone.FAINT, function=frame.function)
-        yield field("code", tuple(line))
+        is_reader = cause.where is Where.UNDUMPED_OPERATOR
+        yield _field("read_at" if is_reader else "code", tuple(line), language)
         if frame.source:
             yield Code(data(frame.source, limit=_SOURCE_LIMIT).text)
     parents = cause.construct_chain[1:]
@@ -149,17 +111,67 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
             yield Field(label, (data(str(entry), Tone.FAINT, limit=400),))
 
 
+def _field(label: str, line: Line, language: Language) -> Field:
+    return Field(text(f"label.{label}", language), line)
+
+
+def _between(group: CauseGroup, language: Language) -> Iterable[Block]:
+    """The guilty operator is not recorded: the records around it, and what the module is known to hold besides."""
+    cause = group.cause
+    yield _field("operator", sentence("label.not_recorded", language), language)
+    if (between := note_of(cause, "evidence.between")) is not None:
+        yield _field("last_good", (data(str(between.params.get("before", "-"))),), language)
+    bad = next((tensor.slot for tensor in cause.inputs if tensor.state.is_bad), None)
+    name = [data(cause.op_name, Tone.STRONG), *_record_at(group, language)]
+    if bad is not None:
+        name += sentence("label.slot", language, slot=bad)
+    yield _field("first_bad", tuple(name), language)
+    if (hidden := note_of(cause, "evidence.hidden_operators")) is not None:
+        ops = str(hidden.params.get("ops", "-"))
+        yield _field("suspects", (data(ops, Tone.STRONG), *sentence("label.same_module", language)), language)
+
+
+def _record_at(group: CauseGroup, language: Language) -> Line:
+    cause = group.cause
+    if cause.exec_order is None:
+        return ()
+    key = "label.record_at" if len(group.ranks) == 1 else "label.record_of"
+    return sentence(key, language, Tone.FAINT, index=cause.exec_order, rank=cause.rank)
+
+
 def _reason(cause: RootCause, settings: Settings) -> Iterable[Block]:
     language, mechanism = settings.language, cause.mechanism
-    if cause.where is not Where.MISSING_RANK or mechanism.kind is not MechanismKind.UNKNOWN:
-        yield Paragraph((Span(mechanism_words(mechanism, language), Tone.STRONG),))
-    yield Paragraph(sentence(mechanism.explanation, language))
-    why = f"mechanism.{mechanism.kind.value}.why"
-    if mechanism.explanation.key != why and mechanism.kind is not MechanismKind.UNKNOWN:
-        yield Paragraph(sentence(why, language, Tone.FAINT))
+    is_unknown = mechanism.kind is MechanismKind.UNKNOWN
+    name = Span(mechanism_words(mechanism, language), Tone.STRONG)
+    explanation = sentence(mechanism.explanation, language)
+    general = f"mechanism.{mechanism.kind.value}.why"
+    if cause.where is Where.MISSING_RANK and is_unknown:
+        if gap_of(cause) is None or note_of(cause, "evidence.missing_rank") is None:  # else the first line says it
+            yield Paragraph(explanation)
+    elif mechanism.explanation.key == general:
+        yield Paragraph((name,))
+        yield Paragraph(explanation)
+    else:
+        yield Paragraph((name, colon(language), *explanation))
+        if settings.verbose and not is_unknown:
+            yield Paragraph(sentence(general, language, Tone.FAINT))
     yield from _tensors(cause, settings)
-    yield from listed(cause.evidence, _MOST_EVIDENCE, settings)
+    yield from listed(_evidence(cause, settings), _MOST_EVIDENCE, settings)
     yield from _run_up(cause, settings)
+
+
+def _evidence(cause: RootCause, settings: Settings) -> tuple[Note, ...]:
+    """What neither the table of tensors nor the place shows already; all of it when verbose."""
+    if settings.verbose:
+        return cause.evidence
+    told = set[str]()
+    if max(len(cause.inputs), len(cause.outputs)) <= _MOST_TENSORS:
+        told.update(_SHOWN_BY_TABLE)
+    if cause.where in (Where.UNDUMPED_OPERATOR, Where.MISSING_RANK):
+        told.update(_SHOWN_AS_PLACE)
+    if cause.mechanism.explanation.key == "why.device_fault":
+        told.add("evidence.peers_finite")
+    return tuple(note for note in cause.evidence if note.key not in told)
 
 
 def _tensors(cause: RootCause, settings: Settings) -> Iterable[Block]:
@@ -212,9 +224,13 @@ def _number(value: Number | None, state: ValueState) -> Span:
 
 
 def _run_up(cause: RootCause, settings: Settings) -> Iterable[Block]:
+    """The first line says where the values changed; the values before it follow where there is more to see."""
     language = settings.language
+    lead = _lead(cause, language)
+    if lead:
+        yield Paragraph(lead)
     steps = cause.run_up if settings.verbose else cause.run_up[-_MOST_RUN_UP:]
-    if not steps:
+    if not steps or (not settings.verbose and (not lead or len(steps) == 1)):
         return
     yield Paragraph(sentence("label.run_up", language))
     rows = tuple(
@@ -230,40 +246,89 @@ def _run_up(cause: RootCause, settings: Settings) -> Iterable[Block]:
     yield Table(tuple(text(f"column.{name}", language) for name in names), rows, right=frozenset({0, 2, 3}))
 
 
+def _lead(cause: RootCause, language: Language) -> Line:
+    """the_jump_is_said_aloud: the record in which the values grew most, from 10 times on; for divisions and the like
+    the record that made them 0."""
+
+    def told(key: str, step: RunUp, factor: float) -> Line:
+        before, after = _rounded(step.magnitude_in or 0.0), _rounded(step.magnitude_out or 0.0)
+        at, op = step.exec_order, step.op_name
+        return sentence(key, language, Tone.STRONG, index=at, op=op, before=before, after=after, factor=factor)
+
+    known = [s for s in cause.run_up if s.magnitude_in and s.magnitude_out is not None]
+    fallen = [s for s in known if s.magnitude_out == 0]
+    if fallen and cause.mechanism.kind in _ZERO_HURTS:
+        return told("label.fell", fallen[-1], 0.0)
+    grown = [(s.magnitude_out / s.magnitude_in, s) for s in known if s.magnitude_in and s.magnitude_out]
+    factor, step = max(((f, s) for f, s in grown if math.isfinite(f)), key=lambda one: one[0], default=(0.0, None))
+    if step is None or factor < _JUMP or step.exec_order == cause.exec_order:
+        return ()
+    return told("label.grew", step, _rounded(factor, 2))
+
+
+def _rounded(value: float, digits: int = 4) -> float:
+    return float(f"{value:.{digits}g}")
+
+
 def advice_section(groups: Sequence[CauseGroup], settings: Settings) -> Section:
-    """What to do next, each advice once; the general advice where the cause has none of its own."""
-    language = settings.language
+    """What to do next for several causes, each advice once."""
     notes: dict[str, Note] = {}
     for group in groups:
-        for note in group.cause.advice or general_advice(group.cause):
-            notes.setdefault(text(note, language), note)
-    blocks = tuple(Item(sentence(note, language), number=at) for at, note in enumerate(notes.values(), 1))
-    return Section(text("section.advice", language), blocks)
+        for note in _advice(group.cause):
+            notes.setdefault(text(note, settings.language), note)
+    blocks = _numbered(tuple(notes.values()), settings.language)
+    return Section(text("section.advice", settings.language), blocks)
+
+
+def _numbered(notes: Sequence[Note], language: Language) -> tuple[Block, ...]:
+    return tuple(Item(sentence(note, language), number=at) for at, note in enumerate(notes, 1))
+
+
+def _advice(cause: RootCause) -> tuple[Note, ...]:
+    return cause.advice or general_advice(cause)
 
 
 def general_advice(cause: RootCause) -> tuple[Note, ...]:
-    """What helps with every cause of this place and mechanism."""
+    """What helps with every cause of this mechanism and place, where the report itself has no advice."""
     place, mechanism = f"where.{cause.where.value}.advice", cause.mechanism.kind
     of_place = (Note(place),) if has(place) else ()
     if of_place and mechanism is MechanismKind.UNKNOWN:
         return of_place
-    return (*of_place, Note(f"mechanism.{mechanism.value}.advice"))
+    return (Note(f"mechanism.{mechanism.value}.advice"), *of_place)
 
 
-def alternatives_section(groups: Sequence[CauseGroup], settings: Settings) -> Section:
-    """Other candidates and why they are not the answer."""
-    language = settings.language
+def alternatives_sections(groups: Sequence[CauseGroup], settings: Settings) -> tuple[Section, ...]:
+    """Other candidates and why they are not the answer; what only follows from the answer is told when verbose."""
     others = [other for group in groups for other in group.cause.alternatives]
+    follows = [other for other in others if other.reason.key == "reason.later"]
+    rivals = [other for other in others if other.reason.key != "reason.later"]
+    made = [_alternatives("section.alternatives", rivals, settings)]
+    if settings.verbose:
+        made.append(_alternatives("section.consequences", follows, settings))
+    return tuple(made)
+
+
+def _alternatives(title: str, others: Sequence[Alternative], settings: Settings) -> Section:
+    language = settings.language
     most = len(others) if settings.verbose or settings.rank is not None else _MOST_ALTERNATIVES
     blocks: list[Block] = []
     for other in others[:most]:
         head = sentence("label.rank_step", language, ranks=ranks_words((other.rank,), language), step=other.step)
-        name = data(other.op_name)
-        reason = sentence(other.reason, language, Tone.FAINT)
-        blocks.append(Item((*head, comma(language), name, colon(language), *reason)))
+        reason = sentence(dropped(other.reason, other.op_name), language, Tone.FAINT)
+        blocks.append(Item((*head, comma(language), data(other.op_name), colon(language), *reason)))
     if len(others) > most:
         blocks.append(Item(more(len(others) - most, language)))
-    return Section(text("section.alternatives", language), tuple(blocks))
+    return Section(text(title, language), tuple(blocks))
+
+
+def dropped(reason: Note, op_name: str) -> Note:
+    """The reason in the words that fit: the record that dropped the value can be the named one, or not known."""
+    if reason.key != "reason.contained":
+        return reason
+    closer = reason.params.get("closer")
+    if not closer:
+        return Note("reason.dropped")
+    return Note("reason.dropped_here") if closer == op_name else reason
 
 
 def listed(notes: Sequence[Note], most: int, settings: Settings) -> Iterable[Block]:
@@ -288,8 +353,3 @@ def colon(language: Language) -> Span:
 def more(count: int, language: Language) -> Line:
     """``and 12 more (-v shows all)``."""
     return sentence("label.more", language, Tone.FAINT, count=count)
-
-
-def causes_on(report: Report, rank: int | None) -> tuple[RootCause, ...]:
-    """The causes that a view shows: all, or those on one rank."""
-    return tuple(c for c in report.root_causes if rank is None or rank == c.rank or rank in c.ranks_also)

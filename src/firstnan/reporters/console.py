@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 from firstnan.report import Report
 from firstnan.reporters.base import Settings
@@ -11,13 +12,8 @@ from firstnan.reporters.layout import lines
 from firstnan.reporters.outline import Line, Outline, Tone, plain
 from firstnan.reporters.sections import outline
 
-try:
-    from rich.console import Console
-    from rich.text import Text
-except ImportError:  # one of the two seams where a dependency is optional: a machine with Python alone
-    HAS_RICH = False
-else:
-    HAS_RICH = True
+HAS_RICH = find_spec("rich") is not None
+"""One of the seams where a dependency is optional: a machine with Python alone. It is loaded for colours only."""
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -42,6 +38,9 @@ def render_outline(content: Outline, settings: Settings) -> str:
 
 def _coloured(made: Iterable[Line]) -> str:
     """The same lines with ANSI colours; text goes in as rich ``Text``, never as markup."""
+    from rich.console import Console
+    from rich.text import Text
+
     target = io.StringIO()
     console = Console(file=target, force_terminal=True, color_system="standard", highlight=False, legacy_windows=False)
     for line in made:

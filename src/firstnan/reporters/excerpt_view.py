@@ -7,7 +7,8 @@ from firstnan.excerpt import Excerpt, Summary, summary
 from firstnan.messages import number, text
 from firstnan.numerics import ValueState
 from firstnan.reporters.base import Settings
-from firstnan.reporters.cause_sections import STATE_TONES, ranks_words, tensor_rows, tensor_table
+from firstnan.reporters.cause_sections import STATE_TONES, tensor_rows, tensor_table
+from firstnan.reporters.headline import ranks_words
 from firstnan.reporters.outline import Block, Item, Outline, Section, Span, Table, Tone, data, sentence
 
 

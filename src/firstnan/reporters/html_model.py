@@ -16,7 +16,7 @@ from firstnan.report_json import number
 from firstnan.report_views import Surroundings
 from firstnan.reporters import html_map, html_spread, html_texts
 from firstnan.reporters.base import Settings, View
-from firstnan.reporters.cause_sections import CauseGroup, causes_on, group_causes
+from firstnan.reporters.headline import CauseGroup, causes_on, group_causes
 from firstnan.reporters.html_blocks import Json
 from firstnan.reporters.html_json import Embedded
 

@@ -14,16 +14,13 @@ from firstnan.report import Report
 from firstnan.reporters import html_blocks
 from firstnan.reporters.base import Settings, View
 from firstnan.reporters.cause_sections import (
-    CauseGroup,
     advice_section,
     chosen,
     general_advice,
-    headline_of,
-    mechanism_words,
-    ranks_words,
     tensor_rows,
     tensor_table,
 )
+from firstnan.reporters.headline import CauseGroup, headline_of, mechanism_words, ranks_words
 from firstnan.reporters.html_blocks import Json
 from firstnan.reporters.outline import Block, Field, Item, Line, Section, Span, Tone, data, sentence
 from firstnan.reporters.sections import outline
@@ -71,7 +68,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "advice": html_blocks.section(advice_section(groups, own)),
         "doubts": html_blocks.blocks(_doubts(report, language)),
         "symptoms": html_blocks.section(part("symptom")),
-        "alternatives": html_blocks.section(part("alternatives")),
+        "alternatives": html_blocks.section(part("alternatives")) + html_blocks.section(part("consequences")),
         "contained": _contained(report, language),
         "benign": _benign(report, language),
         "input": _input(part("input")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from firstnan.printable import cells, char_cells
 from firstnan.reporters.outline import Block, Code, Field, Item, Line, Outline, Paragraph, Span, Table, Tone
@@ -11,11 +12,13 @@ from firstnan.reporters.outline import Block, Code, Field, Item, Line, Outline, 
 _INDENT = 2
 _GAP = 2
 _NARROWEST_COLUMN = 4
+_NARROWEST_WRAP = 8
+_TALLEST_HEADER = 4
 _WIDEST_LABEL = 14
 _WIDE = r"\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef"
+_WORD = re.compile(r"\s+|\S+")
 _CLOSING = "\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b"
 """Chinese punctuation that must not begin a line."""
-_WORD = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
 
 
 def lines(outline: Outline, width: int) -> Iterator[Line]:
@@ -67,7 +70,7 @@ def wrap(line: Line, width: int) -> Iterator[Line]:
     >>> ["|".join(span.text for span in part) for part in wrap((Span("rank 2 began"), Span(" here")), 7)]
     ['rank 2', 'began', 'here']
     """
-    width = max(width, 8)
+    width = max(width, _NARROWEST_WRAP)
     current: list[Span] = []
     used = 0
     for atom in _atoms(line):
@@ -94,7 +97,7 @@ def _atoms(line: Line) -> list[list[Span]]:
     atoms: list[list[Span]] = []
     before = " "
     for span in line:
-        for word in _WORD.findall(span.text):
+        for word in _words(span.text):
             part = Span(word, span.tone, span.is_data)
             glued = word[0] in _CLOSING or (before.isascii() and word.isascii())
             if atoms and glued and not before.isspace() and not word.isspace():
@@ -141,11 +144,34 @@ def _trim(spans: list[Span]) -> Line:
 def _table(table: Table, width: int) -> Iterator[Line]:
     header = tuple(Span(name, Tone.FAINT) for name in table.header)
     rows = (header, *table.rows)
-    widths = column_widths([[cells(cell.text) for cell in row] for row in rows], width)
+    sizes = [[cells(cell.text) for cell in row] for row in table.rows]
+    widths = column_widths([_header_sizes(table.header, sizes, width), *sizes], width)
     for row in rows:
         parts = [list(wrap((cell,), room)) for cell, room in zip(row, widths, strict=True)]
         for at in range(max(len(part) for part in parts)):
             yield _row([part[at] if at < len(part) else () for part in parts], widths, table.right)
+
+
+def _header_sizes(names: Sequence[str], sizes: Sequence[Sequence[int]], width: int) -> list[int]:
+    """The width that each name needs: names are broken into as few lines as let the table fit, but not inside words."""
+    needed = [cells(name) for name in names]
+    for height in range(2, _TALLEST_HEADER + 1):
+        if sum(max(column) for column in zip(needed, *sizes, strict=True)) + _GAP * (len(names) - 1) <= width:
+            break
+        needed = [_narrowest(name, height) for name in names]
+    return needed
+
+
+def _narrowest(name: str, height: int) -> int:
+    """The width at which a name takes at most ``height`` lines and no word is cut.
+
+    >>> _narrowest("stayed finite (normal)", 2), _narrowest("stayed finite (normal)", 3)
+    (13, 8)
+    """
+    size = cells(name)
+    longest = max((sum(cells(span.text) for span in atom) for atom in _atoms((Span(name),))), default=0)
+    fits = (at for at in range(max(longest, _NARROWEST_WRAP), size) if len(list(wrap((Span(name),), at))) <= height)
+    return next(fits, size)
 
 
 def _row(parts: Sequence[Line], widths: Sequence[int], right: frozenset[int]) -> Line:
@@ -171,3 +197,14 @@ def column_widths(sizes: Sequence[Sequence[int]], width: int) -> list[int]:
             break
         widths[widest] -= 1
     return widths
+
+
+def _words(text: str) -> list[str]:
+    """Runs of blanks, single wide characters, and runs of others."""
+    return (_WORD if text.isascii() else _wide_word()).findall(text)
+
+
+@cache
+def _wide_word() -> re.Pattern[str]:
+    """Its large ranges take long to compile, and most text has none of them."""
+    return re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")

@@ -13,26 +13,24 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_bad": "{slot} is not finite: Max {max}, Min {min} ({dtype})",
     "evidence.output_clean": "still finite: {slots}",
     "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
-    "evidence.legal_input": (
-        "{slot} holds -Inf, which is legal there (a mask); the operator turned it into something worse"
-    ),
+    "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
     "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
     "evidence.forward_twin": "the forward record of this call is {op_name}",
     "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
     "evidence.missing_rank": (
-        "{op_name} brought the value to rank {receivers}; every input that was recorded for it is clean, and "
-        "rank {rank} has no record of it"
+        "{op_name} brought the value to {receivers:ranks}; every input that was recorded for it is clean, and rank "
+        "{rank} has no record of it"
     ),
-    "evidence.other_missing": "rank {ranks} has no record of that call either and could be the source as well",
+    "evidence.other_missing": "no record of that call on {ranks:ranks} either: it could be the source as well",
     "evidence.rank_absent": "there is no dump of rank {rank}",
     "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
     "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
     "evidence.constant": "{slot} is the constant {value}",
     "evidence.parameter_elsewhere": (
-        "the same parameter is bad on rank {ranks} too; what they computed from it stayed finite"
+        "the same parameter is bad on {ranks:ranks} too; what they computed from it stayed finite"
     ),
     "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
-    "evidence.peers_finite": "the same operator with inputs of the same size is finite on rank {ranks}",
+    "evidence.peers_finite": "the same operator with inputs of the same size is finite on {ranks:ranks}",
     "evidence.parameter_was_fine": (
         "in step {step} the parameters of this module were finite: the update after it made them bad"
     ),
@@ -52,8 +50,7 @@ EVIDENCE: dict[str, str] = {
     "why.bad_input": "the input of the outermost module was not finite: the batch is bad",
     "why.uninitialised": "memory from {memory} was read before anything was written to it",
     "why.cast_between": (
-        "{before} gave {value}, finite in its dtype; the largest finite {dtype} is {limit}: a cast that the "
-        "dump does not hold made it infinite"
+        "{before} gave {value}; the largest finite {dtype} is {limit}; a cast that is not in the dump made it infinite"
     ),
     "why.fp16_between": (
         "an infinity in float16 (largest finite value {limit}) that no record made: an undumped float16 "
@@ -63,25 +60,25 @@ EVIDENCE: dict[str, str] = {
     "why.masked_attention": (
         "attention with a mask: a row that is masked throughout would give NaN; the mask's rows are not recorded"
     ),
-    "why.inf_minus_inf": "{slot} holds an infinity, and the result is NaN: Inf minus Inf",
-    "why.zero_times_inf": "{slot} holds an infinity, and the result is NaN: 0 times Inf",
+    "why.inf_minus_inf": "{slot} holds an infinity, and Inf minus Inf is NaN",
+    "why.zero_times_inf": "{slot} holds an infinity, and 0 times Inf is NaN",
     "why.cast_overflow": "the input reaches {value}; the largest finite {dtype} is {limit}",
-    "why.exp_overflow": "the exponent reaches {value}; from {edge} on the result is beyond {dtype}",
+    "why.exp_overflow": "the exponent reaches {value}, {dtype} overflows above {edge}",
     "why.log_zero": "the argument of the logarithm goes down to {value}",
     "why.div_by_zero": "the divisor {slot} holds a zero (Min {min}, Max {max})",
     "why.tiny_divisor": (
         "the divisor goes down to {value}: the quotient is beyond {limit}, the largest finite {dtype}"
     ),
     "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
-    "why.no_variance": "{slot} has rows without spread: the normalisation divides by zero",
+    "why.no_variance": "{slot} has rows whose elements are all equal: the normalisation divides by zero",
     "why.empty_mean": "a mean over no elements: 0 divided by 0",
     "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",
     "why.sqrt_backward": "the derivative of {operator} is infinite at the edge of its domain ({value})",
     "why.outside_domain": "{slot} goes to {value}, outside the domain of {operator}",
     "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
-    "why.large_value": "the input already holds {value}, absurd but finite; where it entered is not in the dump",
+    "why.large_value": "the input already holds {value}, finite but far too large; where it entered is not in the dump",
     "why.large_value_from": (
-        "the input already holds {value}, absurd but finite; it entered in {operator} ({before} in, {after} out)"
+        "the input already holds {value}, finite but far too large; it entered in {operator} ({before} in, {after} out)"
     ),
     "why.saturation": "{slot} stands exactly at {limit}, the largest finite {dtype}: it was clamped there before",
     "why.saturated_result": (
@@ -99,29 +96,31 @@ EVIDENCE: dict[str, str] = {
         "the inputs of {members} members are finite, their sum can reach {bound}; the largest finite {dtype} is {limit}"
     ),
     "why.comm_corruption": (
-        "every input is finite and their sum is at most {bound}, yet the result on rank {ranks} is not finite"
+        "every input is finite and their sum is at most {bound}, yet the result on {ranks:ranks} is not finite"
     ),
     "why.comm_corruption_blind": "the inputs are clean as far as they are recorded, the result is not",
     "why.impossible_result": "the result holds {value}; the members' inputs allow {bound} at most",
-    "why.members_differ": "the members' results of one call differ; rank {ranks} holds another one than the rest",
-    "why.missing_rank_absent": "NaN or Inf reached rank {receivers} from rank {rank}, of which there is no dump",
-    "why.missing_rank_cut": "NaN or Inf reached rank {receivers} from rank {rank}, whose dump ends before it",
-    "why.missing_rank_empty": "NaN or Inf reached rank {receivers} from rank {rank}, whose dump holds no record",
+    "why.members_differ": "the members' results of one call differ; that of {ranks:ranks} differs from the rest",
+    "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, of which there is no dump",
+    "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
+    "why.missing_rank_empty": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump holds no record",
     "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
-    "why.received": "the value came in through communication; look at the ranks that sent it",
+    "why.received": "the value came in through communication; the ranks that sent it were not looked at",
     "why.device_fault": (
         "inputs up to {value} cannot give a non-finite result in {dtype}, and the same operator with inputs "
-        "of the same size is finite on rank {ranks}"
+        "of the same size is finite on {ranks:ranks}"
     ),
-    "reason.contained": "its value was taken in by {closer} and did not come out",
+    "reason.contained": "dropped: its value went into {closer} and did not come out",
+    "reason.dropped": "dropped: its value was read and did not come out again",
+    "reason.dropped_here": "dropped here: the value went in and did not come out",
     "reason.unread": "no later record read its value",
-    "reason.later": "comes after the named record and takes in its value",
+    "reason.later": "follows from the cause: it takes in its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
     "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
     "story.gradient_partly_seen": (
-        "The loss is finite on rank {ranks} and the gradients are not; the loss of rank {absent} was not seen, so it "
+        "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} was not seen, so it "
         "is open whether forward or backward began it."
     ),
     "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
@@ -136,14 +135,11 @@ EVIDENCE: dict[str, str] = {
         "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step is "
         "finite). Not counted as damage."
     ),
-    "caveat.missing_ranks": "no dump of rank {ranks}: a cause there would come before this one",
-    "caveat.unreadable_ranks": (
-        "the dump of rank {ranks} is empty or not readable: a cause there would come before this one"
-    ),
-    "caveat.cut_ranks": "the dump of rank {ranks} is cut: what happened after the cut was not seen",
+    "caveat.missing_ranks": "no dump of {ranks:ranks}: a cause there would not be seen",
+    "caveat.unreadable_ranks": "the dump of {ranks:ranks} is empty or not readable: a cause there would not be seen",
+    "caveat.cut_ranks": "the dump of {ranks:ranks} is cut: what happened after the cut was not seen",
     "caveat.no_statistics": (
-        "rank {ranks} has records without statistics: those were not judged; dump with task statistics, "
-        "summary_mode statistics"
+        "{ranks:ranks}: records without statistics were not judged; dump with task statistics, summary_mode statistics"
     ),
     "caveat.groups_unknown": (
         "process groups are not recorded: calls were matched by name, as if every rank ran the same code"
@@ -154,5 +150,5 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_unknown": (
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
     ),
-    "caveat.ranks_left_out": "only rank {ranks} was looked at: what the others hold was not",
+    "caveat.ranks_left_out": "only {ranks:ranks} was looked at: what the others hold was not",
 }

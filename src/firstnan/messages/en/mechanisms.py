@@ -10,8 +10,11 @@ MECHANISMS: dict[str, str] = {
     ),
     "mechanism.fp16_overflow.advice": (
         "Run this operator in float32 or bfloat16 (leave it out of autocast), or scale its inputs down before it. "
-        "Check whether the inputs grew over the last steps (learning rate, missing normalisation). In backward: lower "
-        "the loss scale and see whether the overflow goes away."
+        "Check whether the inputs grew over the last steps (learning rate, missing normalisation)."
+    ),
+    "mechanism.fp16_overflow.advice.backward": (
+        "Lower the loss scale and see whether the overflow goes away; if it stays, run this operator in float32 or "
+        "bfloat16 (leave it out of autocast)."
     ),
     "mechanism.bf16_overflow.name": "bfloat16 overflow",
     "mechanism.bf16_overflow.why": (
@@ -19,7 +22,7 @@ MECHANISMS: dict[str, str] = {
         "this size is rarely meant: look for what made the inputs so large."
     ),
     "mechanism.bf16_overflow.advice": (
-        "Follow the inputs upstream to the first jump in size (see the run-up); another dtype only hides it. Check "
+        "Find the first jump in size of the inputs, upstream of this operator; another dtype only hides it. Check "
         "learning rate, weight initialisation and normalisation of that layer."
     ),
     "mechanism.fp32_overflow.name": "float32 overflow",
@@ -28,7 +31,7 @@ MECHANISMS: dict[str, str] = {
         "already."
     ),
     "mechanism.fp32_overflow.advice": (
-        "Follow the inputs upstream to the first jump in size (see the run-up). Check learning rate, gradient "
+        "Find the first jump in size of the inputs, upstream of this operator. Check learning rate, gradient "
         "clipping and weights of that layer in the steps before."
     ),
     "mechanism.exp_overflow.name": "exp overflow",
@@ -46,8 +49,12 @@ MECHANISMS: dict[str, str] = {
         "A finite value was converted to a dtype whose largest finite value is smaller, and became Inf."
     ),
     "mechanism.cast_overflow.advice": (
-        "Keep the wider dtype up to the next normalisation, or clamp or scale before the cast. Mask constants such as "
-        "-1e9 or finfo(float32).min belong in the dtype they are used in: take finfo(x.dtype).min."
+        "Scale or clamp the value before the cast, or keep the wider dtype up to the next normalisation. If the "
+        "value is a mask constant (-1e9, finfo(float32).min): use finfo(x.dtype).min instead."
+    ),
+    "mechanism.cast_overflow.advice.backward": (
+        "The gradient is too large for the dtype it is cast to: lower the loss scale, or keep this part of "
+        "backward in the wider dtype or in bfloat16."
     ),
     "mechanism.fp8_scale.name": "bad quantisation scale",
     "mechanism.fp8_scale.why": (
@@ -64,14 +71,23 @@ MECHANISMS: dict[str, str] = {
         "zero norm, a mean over no elements. x/0 gives Inf, 0/0 gives NaN."
     ),
     "mechanism.div_by_zero.advice": (
-        "Add eps inside the operation (rsqrt(x + eps), normalize(eps=...)), clamp the divisor, or guard empty "
-        "selections (no valid token, no expert chosen). Make sure that eps survives the dtype: 1e-8 is 0 in float16."
+        "Clamp the divisor or add eps to it (rsqrt(x + eps)). In float16: an eps of 1e-8 is 0, take 1e-4 or larger."
+    ),
+    "mechanism.div_by_zero.advice.all_ignored": (
+        "Guard the batch without a valid target: use reduction='sum' and divide by max(count, 1), or skip it."
+    ),
+    "mechanism.div_by_zero.advice.empty_mean": (
+        "Guard the empty selection (no valid token, no expert chosen): divide by max(count, 1), or skip the term."
+    ),
+    "mechanism.div_by_zero.advice.no_variance": (
+        "Give the normalisation an eps above 0 (such as eps=1e-5; in float16 1e-8 is 0), and find out why rows of "
+        "its input are constant."
     ),
     "mechanism.log_zero.name": "log of zero or less",
     "mechanism.log_zero.why": "The logarithm of 0 is -Inf, that of a negative number NaN.",
     "mechanism.log_zero.advice": (
-        "Clamp the argument from below or add eps, or use log_softmax / logsigmoid / the *_with_logits losses instead "
-        "of the log of a probability. Check whether the probability underflowed to 0 in a short dtype."
+        "Clamp the argument: torch.log(p.clamp_min(1e-7)) (in float16: 1e-4), or use log_softmax, logsigmoid or a "
+        "*_with_logits loss instead of the log of a probability. A softmax of large logits gives exact zeros."
     ),
     "mechanism.sqrt_backward.name": "derivative at the edge",
     "mechanism.sqrt_backward.why": (
@@ -87,9 +103,8 @@ MECHANISMS: dict[str, str] = {
         "Every element of a row is -Inf, so that softmax computes 0/0 (its maximum is -Inf as well)."
     ),
     "mechanism.masked_softmax.advice": (
-        "Find the query rows with no key allowed (padding, window, packed sequences, wrong mask shape) and leave them "
-        "out, or mask with finfo(dtype).min in place of -Inf, or zero these rows after softmax with their gradient "
-        "masked as well."
+        "Mask with a finite value: scores.masked_fill(mask, torch.finfo(scores.dtype).min) instead of -Inf. Then "
+        "find the query rows with no key allowed (padding, window, packed sequences, wrong mask shape)."
     ),
     "mechanism.inf_minus_inf.name": "Inf - Inf",
     "mechanism.inf_minus_inf.why": "The difference (or sum) of two infinities of opposite effect is NaN.",
@@ -100,8 +115,8 @@ MECHANISMS: dict[str, str] = {
     "mechanism.zero_times_inf.name": "0 * Inf",
     "mechanism.zero_times_inf.why": "Zero times infinity is NaN.",
     "mechanism.zero_times_inf.advice": (
-        "Mask by selection (where, masked_fill with a finite value), not by multiplication with 0: a multiplication "
-        "keeps Inf and NaN alive. Look for the infinity that enters here."
+        "Mask by selection, not by multiplication with 0: x.masked_fill(mask, 0.0) or torch.where(keep, x, 0.0). 0 "
+        "* Inf is NaN. Find the infinity that enters here."
     ),
     "mechanism.reduction_overflow.name": "overflow in a reduction across ranks",
     "mechanism.reduction_overflow.why": (
@@ -109,8 +124,8 @@ MECHANISMS: dict[str, str] = {
         "the reduction runs."
     ),
     "mechanism.reduction_overflow.advice": (
-        "Reduce in float32 (gradient buckets, tensor-parallel sums), divide by the number of ranks before the sum "
-        "in place of after it, or lower the loss scale."
+        "Divide by the number of ranks before the sum instead of after it, or reduce in float32 (gradient buckets, "
+        "tensor-parallel sums), or lower the loss scale if these are gradients."
     ),
     "mechanism.comm_corruption.name": "corrupted communication",
     "mechanism.comm_corruption.why": (
@@ -119,8 +134,8 @@ MECHANISMS: dict[str, str] = {
     ),
     "mechanism.comm_corruption.advice": (
         "Look for a buffer that is reused or read before the transfer ended (a missing wait() or stream "
-        "synchronisation), then for the link and the devices of the ranks named. Repeat with synchronous "
-        "communication; if the place moves or goes with the host, test the hardware."
+        "synchronisation). Repeat with synchronous communication. If it comes back on the same host or device, "
+        "test that hardware and its link."
     ),
     "mechanism.uninitialised_memory.name": "uninitialised memory",
     "mechanism.uninitialised_memory.why": (
@@ -128,8 +143,8 @@ MECHANISMS: dict[str, str] = {
         "receive buffer); its content is whatever lay there."
     ),
     "mechanism.uninitialised_memory.advice": (
-        "Find the buffer and write all of it (zeros in place of empty, fill the padding), or read only the written "
-        "part. Such faults come and go between runs: do not take a good repeat for a cure."
+        "Find the buffer and write all of it (torch.zeros instead of torch.empty, fill the padding), or read only "
+        "the written part. It comes and goes between runs: one good repeat is no proof."
     ),
     "mechanism.bad_parameter.name": "bad parameter",
     "mechanism.bad_parameter.why": (
@@ -137,8 +152,8 @@ MECHANISMS: dict[str, str] = {
         "optimizer, all-gather of parameters) or in the checkpoint that was loaded."
     ),
     "mechanism.bad_parameter.advice": (
-        "Dump the step before this one with its gradients and the optimizer's calls. After loading a checkpoint: check "
-        "the file and the conversion for non-finite values first."
+        "Dump the step before this one up to the end of the optimizer step (gradients, optimizer, all-gather of "
+        "parameters). After loading a checkpoint: check the file and its conversion for NaN and Inf first."
     ),
     "mechanism.bad_input.name": "bad input data",
     "mechanism.bad_input.why": "The batch itself held a non-finite value when it reached the model.",
@@ -152,12 +167,12 @@ MECHANISMS: dict[str, str] = {
         "it shows, not where it was made."
     ),
     "mechanism.large_value_propagation.advice": (
-        "Start at the first jump named in the run-up, not at the overflow: a single weight, a corrupted element, a "
+        "Look for the place where the value entered, not at the overflow: a single weight, a corrupted element, a "
         "scale factor or an uninitialised buffer."
     ),
     "mechanism.saturation.name": "saturated value",
     "mechanism.saturation.why": (
-        "A value was clamped at the limit of its dtype earlier on in place of becoming Inf; the bad value follows "
+        "A value was clamped at the limit of its dtype earlier on instead of becoming Inf; the bad value follows "
         "from it."
     ),
     "mechanism.saturation.advice": (
@@ -180,5 +195,12 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.advice": (
         "Dump this operator again with task 'tensor' (list or scope set to it) and look at the elements, and with "
         "risk_level ALL so that casts and copies around it are recorded."
+    ),
+    "mechanism.unknown.advice.received": (
+        "Run firstnan analyze on the folder of all ranks: it follows the value to the rank where it began."
+    ),
+    "mechanism.unknown.advice.unmatched": (
+        "Look at the records of this call on the other ranks (firstnan show): the sender's input tells where the "
+        "value came from."
     ),
 }

@@ -34,7 +34,7 @@ PROBLEMS: dict[str, str] = {
     "problem.empty_step.effect": "The step cannot be judged.",
     "problem.missing_rank": "no folder for a rank that others name as a member",
     "problem.missing_rank.effect": "A cause on this rank would show only on the ranks that received its value.",
-    "problem.ignored_folder": "folder was left out",
+    "problem.ignored_folder": "left out",
     "problem.ignored_folder.effect": "It does not belong to the ranks of this run and does not change the answer.",
     "problem.duplicate_rank": "two folders claim the same rank",
     "problem.duplicate_rank.effect": (

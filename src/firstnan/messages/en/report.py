@@ -5,8 +5,9 @@ from __future__ import annotations
 REPORT: dict[str, str] = {
     # The first line: where the value began, in one sentence.
     "verdict.operator": "{value:value} began on {ranks}, step {step}, in {op} ({direction:direction}): {reason}",
-    "verdict.communication": (
-        "{value:value} began in communication, {ranks}, step {step}, in {op} ({direction:direction}): {reason}"
+    "verdict.communication": "{value:value} began in communication, {ranks}, step {step}, in {op}: {reason}",
+    "verdict.communication.received": (
+        "{value:value} came in on {ranks}, step {step}, by {op}: it began on another rank"
     ),
     "verdict.parameter": (
         "{value:value} was already in a parameter on {ranks} when step {step} first used it, in {op} "
@@ -17,8 +18,10 @@ REPORT: dict[str, str] = {
         "{reason}"
     ),
     "verdict.undumped_operator": (
-        "{value:value} began on {ranks}, step {step}, in an operator that is not in the dump, first read by {op} "
-        "({direction:direction}): {reason}"
+        "{value:value} appeared on {ranks}, step {step}, in something that is not in the dump, before {op}: {reason}"
+    ),
+    "verdict.undumped_operator.between": (
+        "{value:value} appeared on {ranks}, step {step}, between {before} and {after}: {reason}"
     ),
     "verdict.before_dump": (
         "{value:value} was there before the dump began on {ranks}, step {step}, first seen in {op} "
@@ -31,14 +34,28 @@ REPORT: dict[str, str] = {
         "{value:value} came from {ranks}, step {step}, whose dump is absent or ends before the cause; its last "
         "known record is {op}"
     ),
-    "verdict.and_more": "And {count} more independent of it.",
-    "verdict.anomaly": "There are non-finite values that matter; where they began could not be told.",
-    "verdict.clean": "Clean: no NaN or Inf that matters in {records} records of {ranks}, {steps}.",
-    "verdict.clean_incomplete": (
-        "Clean as far as it could be judged ({records} records of {ranks}, {steps}), but a part could not be judged: "
-        "see below."
+    "verdict.missing_rank.absent": (
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which has no dump: the cause is not "
+        "visible"
     ),
-    "verdict.unknown": "Undecided: nothing in this dump could be judged ({records} records of {ranks}, {steps}).",
+    "verdict.missing_rank.cut": (
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after "
+        "{records} records, the last is {last}: the cause is not visible"
+    ),
+    "verdict.missing_rank.empty": (
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump holds no record: the "
+        "cause is not visible"
+    ),
+    "verdict.several": "{count} independent causes:",
+    "verdict.and_more": "Independent causes besides this one: {count}.",
+    "verdict.anomaly": "There are NaN or Inf that matter; where they began could not be told.",
+    "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
+    "verdict.clean_all": "Clean: no NaN or Inf in {records} records (step {steps}, {ranks}).",
+    "verdict.clean_incomplete": (
+        "Clean as far as it could be judged ({records} records, step {steps}, {ranks}), but a part could not be "
+        "judged: see below."
+    ),
+    "verdict.unknown": "Undecided: nothing in this dump could be judged ({records} records, step {steps}, {ranks}).",
     "ranks.first": (
         "The first affected communication is {op} in step {step}. Source: {source}. Propagated: {propagated}."
     ),
@@ -58,13 +75,29 @@ REPORT: dict[str, str] = {
     "where.undumped_operator": "between two records: made by something the dump does not hold",
     "where.before_dump": "before the dump: bad from the first record on",
     "where.missing_rank": "on a rank whose dump is absent or ends before the cause",
+    "where.missing_rank.absent": "on a rank that has no dump",
+    "where.missing_rank.cut": "on a rank whose dump ends before the cause",
+    "where.missing_rank.empty": "on a rank whose dump holds no record",
     "where.missing_rank.advice": (
         "Collect the dump of that rank: leave the rank filter out of the configuration, give a killed job time to "
         "write (stop() or step() before the end), or dump fewer steps. Then run this again."
     ),
+    "where.missing_rank.advice.absent": (
+        "Dump this rank too: look for a rank filter in the dump configuration and in what was copied; if it should "
+        "have dumped, read its log. Then run this again."
+    ),
+    "where.missing_rank.advice.cut": (
+        "Let this rank finish writing: call stop() or step() before the job ends or is killed, or dump fewer "
+        "steps. If its file was copied, compare the sizes. Then run this again."
+    ),
+    "where.missing_rank.advice.empty": (
+        "This rank was killed before its first flush (every 1000 records, and at stop() and step()): call stop() "
+        "or step() earlier, or dump fewer steps; read its log. Then run this again."
+    ),
     "where.undumped_operator.advice": (
-        "Dump again with risk_level ALL and level mix, so that casts, copies and views are recorded; look in the code "
-        "between the writer and the reader for a fused kernel, a custom autograd function or an indexed write."
+        "Look in the code between the last good and the first bad record for a cast, a fused kernel, a custom "
+        "autograd function or an indexed write. To see it, dump again with risk_level ALL and level mix: casts, "
+        "copies and views are then recorded."
     ),
     "where.before_dump.advice": (
         "Start the dump earlier: the step before this one, or the beginning of this step, with all modules in scope."
@@ -108,20 +141,22 @@ REPORT: dict[str, str] = {
     "symptom.activation": "activation",
     "via.parameters": "parameters, next step",
     "via.unrecorded": "communication that leaves no record",
-    # Titles.
     "section.cause": "Cause {number} of {total}",
-    "section.causes": "More causes",
+    "section.of_cause": "Cause {number}: {part}",
+    # Titles.
     "section.where": "Where",
     "section.why": "Why",
     "section.spread": "How it spread",
     "section.symptom": "What is hit",
-    "section.collectives": "Communication calls (step 1)",
+    "section.collectives": "Communication calls with NaN or Inf",
+    "section.collectives_step": "Communication calls with NaN or Inf, step {step}",
     "section.advice": "What to do next",
     "section.unjudged": "Why nothing could be judged",
     "section.doubts": "What could change this answer",
     "section.alternatives": "Other candidates",
-    "section.contained": "Contained (no later record takes it in)",
-    "section.benign": "Left out as harmless, by rule",
+    "section.consequences": "Bad records that follow from the cause",
+    "section.contained": "Contained: NaN or Inf that went no further",
+    "section.benign": "Left out as harmless",
     "section.input": "What was looked at",
     "section.records": "Records of {label}",
     "section.record": "Record {index}",
@@ -132,15 +167,27 @@ REPORT: dict[str, str] = {
     "label.rank": "rank {ranks}",
     "label.ranks": "ranks {ranks}",
     "label.rank_step": "{ranks}, step {step}",
-    "label.count_rank": "1 rank",
-    "label.count_ranks": "{count} ranks",
-    "label.count_step": "1 step",
-    "label.count_steps": "{count} steps",
     "label.comma": ", ",
     "label.colon": ": ",
     "label.where": "rank",
     "label.operator": "operator",
-    "label.record_at": "  record {index} of rank {rank}, counted from 0",
+    "label.record_at": "  record {index}",
+    "label.record_of": "  record {index} of rank {rank}",
+    "label.not_recorded": "not recorded",
+    "label.slot": ", {slot}",
+    "label.last_good": "last good",
+    "label.first_bad": "first bad",
+    "label.suspects": "suspects",
+    "label.same_module": "  (same module, not recorded)",
+    "label.first_used": "first used",
+    "label.first_seen": "first seen",
+    "label.read_at": "read at",
+    "label.last_record": "last record",
+    "label.reached": "reached",
+    "label.reached_by": "{receivers:ranks}, by {op_name}",
+    "label.cast_overflow": "cast to {dtype} overflowed",
+    "label.grew": "The value grew at record {index}, {op}: {before} -> {after} (x{factor})",
+    "label.fell": "The value became 0 at record {index}, {op}: {before} -> {after}",
     "label.kind": "place",
     "label.module": "module",
     "label.code": "code",
@@ -155,15 +202,20 @@ REPORT: dict[str, str] = {
     "label.through": ", {op}",
     "label.hop": "-> {via} -> rank {ranks}",
     "label.hops": "-> {via} -> ranks {ranks}",
-    "label.symptom_at": "{op}  record {index} of rank {rank}, step {step}",
+    "label.symptom_at": "rank {rank}, record {index}: {op}",
+    "label.symptom_in_step": "step {step}, rank {rank}, record {index}: {op}",
     "label.by_name": "by name",
     "label.group_unknown": "not known",
     "label.call_record": "{call} is {op} on {ranks}",
+    "label.began_here": "<- began here",
+    "label.passed_over": "Passed over as harmless: {count} results (masks, fresh memory and the like, listed below).",
     "label.benign_rule": "{rule}: {count}, such as {example}",
+    "label.benign_words": "{what}, such as {example} ({rule})",
     "label.path": "path",
     "label.read": "read",
-    "label.read_amount": "step {steps}; rank {ranks}; {records} records, {size}",
+    "label.read_amount": "step {steps}; {ranks}; {records} records, {size}",
     "label.missing_ranks": "absent ranks",
+    "label.ignored": "ignored",
     "label.times": " ({count} times)",
     "label.on_rank": ", rank {ranks}",
     "label.on_ranks": ", ranks {ranks}",
@@ -185,6 +237,10 @@ REPORT: dict[str, str] = {
     "column.normal": "normal",
     "column.undecided": "undecided",
     "column.total": "total",
+    "column.bad_input": "bad input on (source)",
+    "column.became_bad": "became bad on (propagated)",
+    "column.stayed_finite": "stayed finite (normal)",
+    "column.not_recorded": "not recorded (undecided)",
     "column.inputs": "inputs",
     "column.outputs": "outputs",
     # Progress, what is not installed, and the demo.
@@ -199,4 +255,36 @@ REPORT: dict[str, str] = {
     "demo.ran": "Ran: {command}",
     "demo.keep": "To look around in it: firstnan demo --to FOLDER",
     "markdown.footer": "Made by firstnan {version}",
+    "next.clean": "If your log shows NaN or Inf: dump the step in which it appears, on all ranks, and run this again.",
+    "next.incomplete": (
+        'Do not take this for clean: collect what is named under "What could change this answer", then run this again.'
+    ),
+    "next.anomaly": (
+        "Look at the records named below with firstnan show, and dump again with risk_level ALL on all ranks."
+    ),
+    "next.no_statistics": (
+        "Dump again with task 'statistics' and summary_mode 'statistics' (not md5, xor or structure), on all ranks."
+    ),
+    "next.no_records": (
+        "Let the job write: call stop() or step() before it ends or is killed (MSProbe also writes every 1000 "
+        "records), or dump fewer steps."
+    ),
+    "next.unknown": "Fix what is named below, or dump again with task 'statistics' on all ranks.",
+    "advice.loss_scaler": (
+        "First see whether this is damage at all: with a loss scaler, float16 gradients may overflow now and then, "
+        "and the step is skipped. Look in the log for a lowered loss scale, or dump the next step as well: if it "
+        "is clean, nothing is broken."
+    ),
+    "benign.saturation": "infinities mapped to finite values: {count}",
+    "benign.unfilled_buffer": "buffers that are not filled yet: {count}",
+    "benign.observers": "checks that read a bad value: {count}",
+    "benign.selection": "bad values left behind by a selection: {count}",
+    "benign.mask_from_outside": "masks with -Inf from outside of the dump: {count}",
+    "benign.inherited_minus_inf": "results that carry a legal -Inf on: {count}",
+    "benign.written_minus_inf": "-Inf written on purpose: {count}",
+    "benign.legal_minus_inf": "masks filled with -Inf, which is legal: {count}",
+    "benign.views": "views: {count}",
+    "benign.copy_and_cast": "copies and casts: {count}",
+    "benign.fill_with_constant": "fills with a constant: {count}",
+    "benign.memory_initialisation": "fresh memory, not written yet: {count}",
 }

@@ -9,8 +9,11 @@ MECHANISMS: dict[str, str] = {
         "范数）即使输入大小正常也可能达到这个上限。"
     ),
     "mechanism.fp16_overflow.advice": (
-        "让该算子用 float32 或 bfloat16 计算（移出 autocast），或在其之前缩小输入。检查输入在最近几个 step 是否持续变大"
-        "（学习率、缺少归一化）。如果发生在反向：降低 loss scale，看溢出是否消失。"
+        "让该算子用 float32 或 bfloat16 计算（移出 autocast），或在其之前缩小输入。检查输入在最近几个 step 是否持续"
+        "变大（学习率、缺少归一化）。"
+    ),
+    "mechanism.fp16_overflow.advice.backward": (
+        "降低 loss scale，看溢出是否消失；如果仍在，让该算子用 float32 或 bfloat16 计算（移出 autocast）。"
     ),
     "mechanism.bf16_overflow.name": "bfloat16 溢出",
     "mechanism.bf16_overflow.why": (
@@ -18,15 +21,14 @@ MECHANISMS: dict[str, str] = {
         "应查找是什么让输入变得这么大。"
     ),
     "mechanism.bf16_overflow.advice": (
-        "沿输入向上游找到数值第一次跳变的位置（见数值爬升）；换 dtype 只会掩盖问题。检查学习率、"
-        "权重初始化以及该层的归一化。"
+        "沿输入向上游找到数值第一次跳变的位置；换 dtype 只会掩盖问题。检查学习率、权重初始化以及该层的归一化。"
     ),
     "mechanism.fp32_overflow.name": "float32 溢出",
     "mechanism.fp32_overflow.why": (
         "精确结果超过了 float32 的最大有限值 3.40e38。这么大的输入几乎必然在此之前就已出错。"
     ),
     "mechanism.fp32_overflow.advice": (
-        "沿输入向上游找到数值第一次跳变的位置（见数值爬升）。检查之前几个 step 的学习率、梯度裁剪以及该层的权重。"
+        "沿输入向上游找到数值第一次跳变的位置。检查之前几个 step 的学习率、梯度裁剪以及该层的权重。"
     ),
     "mechanism.exp_overflow.name": "exp 溢出",
     "mechanism.exp_overflow.why": (
@@ -41,9 +43,11 @@ MECHANISMS: dict[str, str] = {
     "mechanism.cast_overflow.name": "类型转换溢出",
     "mechanism.cast_overflow.why": "一个有限值被转换到最大有限值更小的 dtype，变成了 Inf。",
     "mechanism.cast_overflow.advice": (
-        "把较宽的 dtype 保持到下一次归一化，或在转换前 clamp 或缩放。-1e9、finfo(float32).min 这类 mask "
-        "常数应与使用处的 dtype 一致："
-        "用 finfo(x.dtype).min。"
+        "在转换前缩放或 clamp 该值，或把较宽的 dtype 保持到下一次归一化。如果该值是 mask 常数（-1e9、"
+        "finfo(float32).min）：改用 finfo(x.dtype).min。"
+    ),
+    "mechanism.cast_overflow.advice.backward": (
+        "梯度超出了目标 dtype 的范围：降低 loss scale，或让这部分反向保持较宽的 dtype 或使用 bfloat16。"
     ),
     "mechanism.fp8_scale.name": "量化 scale 异常",
     "mechanism.fp8_scale.why": (
@@ -58,15 +62,22 @@ MECHANISMS: dict[str, str] = {
         "除数中含有零，或运算内部出现除零：rsqrt(0)、方差或范数为零的归一化、对零个元素求均值。x/0 得 Inf，0/0 得 NaN。"
     ),
     "mechanism.div_by_zero.advice": (
-        "在运算内部加 eps（rsqrt(x + eps)、normalize(eps=...)），对除数 clamp，或处理空选择（没有有效 token、"
-        "没有 expert 被选中）。"
-        "确认 eps 在该 dtype 下不为零：1e-8 在 float16 中就是 0。"
+        "对除数 clamp 或加 eps（rsqrt(x + eps)）。在 float16 中：1e-8 就是 0，应取 1e-4 或更大。"
+    ),
+    "mechanism.div_by_zero.advice.all_ignored": (
+        "处理没有有效目标的 batch：用 reduction='sum' 并除以 max(count, 1)，或跳过该 batch。"
+    ),
+    "mechanism.div_by_zero.advice.empty_mean": (
+        "处理空选择（没有有效 token、没有 expert 被选中）：除以 max(count, 1)，或跳过该项。"
+    ),
+    "mechanism.div_by_zero.advice.no_variance": (
+        "给归一化设置大于 0 的 eps（例如 eps=1e-5；在 float16 中 1e-8 就是 0），并查清其输入为何有恒定的行。"
     ),
     "mechanism.log_zero.name": "对零或负数取 log",
     "mechanism.log_zero.why": "0 的对数是 -Inf，负数的对数是 NaN。",
     "mechanism.log_zero.advice": (
-        "对自变量设下限或加 eps，或用 log_softmax、logsigmoid、*_with_logits 类 loss 代替对概率取 log。"
-        "检查概率是否在低精度 dtype 中下溢为 0。"
+        "对自变量设下限：torch.log(p.clamp_min(1e-7))（float16 用 1e-4），或用 log_softmax、logsigmoid、"
+        "*_with_logits 类 loss 代替对概率取 log。logits 很大时 softmax 会得到精确的 0。"
     ),
     "mechanism.sqrt_backward.name": "定义域边缘处的导数",
     "mechanism.sqrt_backward.why": (
@@ -79,8 +90,8 @@ MECHANISMS: dict[str, str] = {
     "mechanism.masked_softmax.name": "整行被 mask 的 softmax",
     "mechanism.masked_softmax.why": "某一行的所有元素都是 -Inf（最大值也是 -Inf），softmax 计算的是 0/0。",
     "mechanism.masked_softmax.advice": (
-        "找出没有任何可见 key 的 query 行（padding、滑动窗口、packed 序列、mask 形状错误）并剔除它们，"
-        "或用 finfo(dtype).min 代替 -Inf 做 mask，或在 softmax 之后把这些行置零，同时屏蔽其梯度。"
+        "用有限值做 mask：scores.masked_fill(mask, torch.finfo(scores.dtype).min)，不要用 -Inf。然后找出没有任何可"
+        "见 key 的 query 行（padding、滑动窗口、packed 序列、mask 形状错误）。"
     ),
     "mechanism.inf_minus_inf.name": "Inf - Inf",
     "mechanism.inf_minus_inf.why": "两个作用相反的无穷相减（或相加）得 NaN。",
@@ -91,29 +102,30 @@ MECHANISMS: dict[str, str] = {
     "mechanism.zero_times_inf.name": "0 * Inf",
     "mechanism.zero_times_inf.why": "零乘以无穷得 NaN。",
     "mechanism.zero_times_inf.advice": (
-        "用选择的方式做 mask（where、填有限值的 masked_fill），不要用乘 0：乘法不会消除 Inf 和 NaN。"
-        "查找进入这里的无穷。"
+        "用选择的方式做 mask，不要用乘 0：x.masked_fill(mask, 0.0) 或 torch.where(keep, x, 0.0)。0 * Inf 得 NaN。查"
+        "找进入这里的无穷。"
     ),
     "mechanism.reduction_overflow.name": "跨 rank 归约溢出",
     "mechanism.reduction_overflow.why": "每个 rank 的输入都是有限的，但它们的和超过了归约所用 dtype 的最大有限值。",
     "mechanism.reduction_overflow.advice": (
-        "用 float32 做归约（梯度 bucket、张量并行求和），在求和之前而不是之后除以 rank 数，或降低 loss scale。"
+        "在求和之前而不是之后除以 rank 数，或用 float32 做归约（梯度 bucket、张量并行求和）；如果是梯度，也可降低 "
+        "loss scale。"
     ),
     "mechanism.comm_corruption.name": "通信数据损坏",
     "mechanism.comm_corruption.why": (
         "通信结果不可能由其输入得到：所有成员的输入都是有限的且足够小，或其他成员在同一次调用中得到了不同的结果。"
     ),
     "mechanism.comm_corruption.advice": (
-        "先检查是否有缓冲区在传输结束之前被复用或读取（缺少 wait() 或 stream 同步），再检查所指 rank 的链路和设备。"
-        "改用同步通信重跑；如果位置变化或跟随主机，则检测硬件。"
+        "检查是否有缓冲区在传输结束之前被复用或读取（缺少 wait() 或 stream 同步）。改用同步通信重跑；如果总在同一主"
+        "机或设备上出现，则检测该硬件及其链路。"
     ),
     "mechanism.uninitialised_memory.name": "未初始化内存",
     "mechanism.uninitialised_memory.why": (
         "内存在写入之前就被读取（torch.empty、new_empty、padding 尾部、未填充的接收缓冲区），其内容是残留的任意值。"
     ),
     "mechanism.uninitialised_memory.advice": (
-        "找到该缓冲区并完整写入（用 zeros 代替 empty，填充 padding），或只读取已写入的部分。"
-        "这类问题在多次运行之间时有时无：不要因为一次重跑正常就认为已修复。"
+        "找到该缓冲区并完整写入（用 torch.zeros 代替 torch.empty，填充 padding），或只读取已写入的部分。这类问题时"
+        "有时无：一次重跑正常不能说明已修复。"
     ),
     "mechanism.bad_parameter.name": "参数已损坏",
     "mechanism.bad_parameter.why": (
@@ -121,7 +133,8 @@ MECHANISMS: dict[str, str] = {
         "checkpoint。"
     ),
     "mechanism.bad_parameter.advice": (
-        "dump 上一个 step，包括梯度和优化器的调用。如果刚加载过 checkpoint：先检查文件及其转换过程中是否有非有限值。"
+        "dump 上一个 step，直到优化器更新结束（梯度、优化器、参数 all-gather）。如果刚加载过 checkpoint：先检查文件"
+        "及其转换过程中是否有 NaN 或 Inf。"
     ),
     "mechanism.bad_input.name": "输入数据异常",
     "mechanism.bad_input.why": "batch 数据到达模型时就已含有非有限值。",
@@ -134,8 +147,7 @@ MECHANISMS: dict[str, str] = {
         "一个大得离谱但仍有限的值更早进入，到这里才越过上限：该算子只是显现的位置，不是产生的位置。"
     ),
     "mechanism.large_value_propagation.advice": (
-        "从数值爬升中标出的第一次跳变查起，而不是从溢出处查起：可能是单个权重、一个损坏的元素、"
-        "缩放系数或未初始化的缓冲区。"
+        "查找该值进入的位置，而不是溢出处：可能是单个权重、一个损坏的元素、缩放系数或未初始化的缓冲区。"
     ),
     "mechanism.saturation.name": "数值饱和",
     "mechanism.saturation.why": "更早的某个值被截断在 dtype 的上限，而没有变成 Inf；异常值由它引起。",
@@ -157,5 +169,11 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.advice": (
         "用 task 'tensor'（list 或 scope 设为该算子）重新 dump 并查看元素，同时把 risk_level 设为 ALL，"
         "以便记录其前后的类型转换和复制。"
+    ),
+    "mechanism.unknown.advice.received": (
+        "对包含所有 rank 的目录运行 firstnan analyze：它会沿该值追踪到最早产生它的 rank。"
+    ),
+    "mechanism.unknown.advice.unmatched": (
+        "用 firstnan show 查看其他 rank 上这次调用的记录：发送方的输入能说明该值来自哪里。"
     ),
 }

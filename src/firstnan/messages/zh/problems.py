@@ -33,7 +33,7 @@ PROBLEMS: dict[str, str] = {
     "problem.empty_step.effect": "无法判断该 step。",
     "problem.missing_rank": "其他 rank 所列的通信组成员没有目录",
     "problem.missing_rank.effect": "如果根因在该 rank 上，只能在接收其数据的 rank 上看到影响。",
-    "problem.ignored_folder": "目录被忽略",
+    "problem.ignored_folder": "被忽略",
     "problem.ignored_folder.effect": "它不属于本次运行的 rank，不影响结论。",
     "problem.duplicate_rank": "两个目录对应同一个 rank",
     "problem.duplicate_rank.effect": "使用了按名称排序的第一个；如果它来自另一次运行，结论也可能来自那次运行。",

@@ -5,9 +5,8 @@ from __future__ import annotations
 REPORT: dict[str, str] = {
     # The first line: where the value began, in one sentence.
     "verdict.operator": "{value:value} 最早出现在 {ranks}、step {step} 的 {op}（{direction:direction}）：{reason}",
-    "verdict.communication": (
-        "{value:value} 最早产生于通信：{ranks}、step {step} 的 {op}（{direction:direction}）：{reason}"
-    ),
+    "verdict.communication": "{value:value} 最早产生于通信：{ranks}、step {step} 的 {op}：{reason}",
+    "verdict.communication.received": "{value:value} 在 {ranks}、step {step} 由 {op} 传入：它产生于其他 rank",
     "verdict.parameter": (
         "{ranks} 上的参数在 step {step} 首次使用时就已含有 {value:value}，首次使用者为 "
         "{op}（{direction:direction}）：{reason}"
@@ -16,8 +15,10 @@ REPORT: dict[str, str] = {
         "{value:value} 随输入数据进入 {ranks}、step {step}，首次使用者为 {op}（{direction:direction}）：{reason}"
     ),
     "verdict.undumped_operator": (
-        "{value:value} 最早出现在 {ranks}、step {step} 的一个未被 dump 的算子，首个读取者为 "
-        "{op}（{direction:direction}）：{reason}"
+        "{value:value} 最早出现在 {ranks}、step {step}，由 dump 中没有的操作产生，在 {op} 之前：{reason}"
+    ),
+    "verdict.undumped_operator.between": (
+        "{value:value} 最早出现在 {ranks}、step {step} 的 {before} 与 {after} 之间：{reason}"
     ),
     "verdict.before_dump": (
         "{value:value} 在 dump 开始之前就已存在于 {ranks}、step {step}，首次见于 "
@@ -27,13 +28,25 @@ REPORT: dict[str, str] = {
     "verdict.missing_rank.op": (
         "{value:value} 来自 {ranks}、step {step}，其 dump 缺失或在根因之前就已结束，最后已知的记录为 {op}"
     ),
-    "verdict.and_more": "另有 {count} 个独立的根因。",
-    "verdict.anomaly": "存在有影响的非有限值，但无法判断其来源。",
-    "verdict.clean": "正常：{ranks}、{steps}的 {records} 条记录中没有有影响的 NaN 或 Inf。",
-    "verdict.clean_incomplete": (
-        "可判断的部分（{ranks}、{steps}的 {records} 条记录）正常，但有一部分无法判断：见下文。"
+    "verdict.missing_rank.absent": (
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 没有 dump：看不到根因"
     ),
-    "verdict.unknown": "无法判断：该 dump（{ranks}、{steps}的 {records} 条记录）中没有可供判断的内容。",
+    "verdict.missing_rank.cut": (
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump.json 在 {records} 条记"
+        "录之后中断，最后一条为 {last}：看不到根因"
+    ),
+    "verdict.missing_rank.empty": (
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 没有任何记录：看不到根因"
+    ),
+    "verdict.several": "{count} 个独立的根因：",
+    "verdict.and_more": "除此之外的独立根因：{count} 个。",
+    "verdict.anomaly": "存在有影响的 NaN 或 Inf，但无法判断其来源。",
+    "verdict.clean": "正常：{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。",
+    "verdict.clean_all": "正常：{records} 条记录（step {steps}，{ranks}）中没有 NaN 或 Inf。",
+    "verdict.clean_incomplete": (
+        "可判断的部分（{records} 条记录，step {steps}，{ranks}）正常，但有一部分无法判断：见下文。"
+    ),
+    "verdict.unknown": "无法判断：该 dump（{records} 条记录，step {steps}，{ranks}）中没有可供判断的内容。",
     "ranks.first": "最早受影响的通信是 step {step} 的 {op}。源卡：{source}；传播卡：{propagated}。",
     "ranks.none": "没有通信调用读入或输出有影响的 NaN 或 Inf。",
     "ranks.legend": (
@@ -51,13 +64,28 @@ REPORT: dict[str, str] = {
     "where.undumped_operator": "两条记录之间：由 dump 中没有的操作产生",
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
+    "where.missing_rank.absent": "在没有 dump 的 rank 上",
+    "where.missing_rank.cut": "在 dump 于根因之前中断的 rank 上",
+    "where.missing_rank.empty": "在 dump 没有任何记录的 rank 上",
     "where.missing_rank.advice": (
         "收集该 rank 的 dump：去掉配置中的 rank 过滤，让被终止的任务有时间写盘（结束前调用 stop() 或 step()），"
         "或减少 dump 的 step 数，然后重新运行本工具。"
     ),
+    "where.missing_rank.advice.absent": (
+        "同时 dump 该 rank：检查 dump 配置和文件拷贝中是否过滤了它；如果它本应产生 dump，查看其日志。然后重新运行本"
+        "工具。"
+    ),
+    "where.missing_rank.advice.cut": (
+        "让该 rank 写完：在任务结束或被终止之前调用 stop() 或 step()，或减少 dump 的 step 数；如果文件是拷贝来的，"
+        "请核对大小。然后重新运行本工具。"
+    ),
+    "where.missing_rank.advice.empty": (
+        "该 rank 在第一次落盘之前就被终止（每 1000 条记录以及在 stop() 和 step() 时落盘）：更早调用 stop() 或 "
+        "step()，或减少 dump 的 step 数，并查看其日志。然后重新运行本工具。"
+    ),
     "where.undumped_operator.advice": (
-        "用 risk_level ALL 和 level mix 重新 dump，以便记录类型转换、复制和 view；"
-        "在写入者与读取者之间的代码中查找融合 kernel、自定义 autograd 函数或按索引写入。"
+        "在最后正常的记录与第一条异常记录之间的代码中，查找类型转换、融合 kernel、自定义 autograd 函数或按索引写入。"
+        "如需看到它，用 risk_level ALL 和 level mix 重新 dump：类型转换、复制和 view 也会被记录。"
     ),
     "where.before_dump.advice": "更早开始 dump：上一个 step，或本 step 的开头，并包含所有模块。",
     "confidence.certain": "确定",
@@ -94,20 +122,22 @@ REPORT: dict[str, str] = {
     "symptom.activation": "激活值",
     "via.parameters": "参数（下一个 step）",
     "via.unrecorded": "没有留下记录的通信",
-    # Titles.
     "section.cause": "根因 {number}/{total}",
-    "section.causes": "其余根因",
+    "section.of_cause": "根因 {number}：{part}",
+    # Titles.
     "section.where": "位置",
     "section.why": "原因",
     "section.spread": "传播路径",
     "section.symptom": "受影响的量",
-    "section.collectives": "通信调用（步骤 1）",
+    "section.collectives": "含 NaN 或 Inf 的通信调用",
+    "section.collectives_step": "含 NaN 或 Inf 的通信调用，step {step}",
     "section.advice": "下一步",
     "section.unjudged": "无法判断的原因",
     "section.doubts": "可能改变结论的因素",
     "section.alternatives": "其他候选",
-    "section.contained": "未扩散（之后没有记录读入）",
-    "section.benign": "按规则判为无害",
+    "section.consequences": "由根因引起的异常记录",
+    "section.contained": "未扩散的 NaN 或 Inf",
+    "section.benign": "判为无害",
     "section.input": "检查范围",
     "section.records": "{label} 的记录",
     "section.record": "记录 {index}",
@@ -118,15 +148,27 @@ REPORT: dict[str, str] = {
     "label.rank": "rank {ranks}",
     "label.ranks": "rank {ranks}",
     "label.rank_step": "{ranks}、step {step}",
-    "label.count_rank": "1 个 rank",
-    "label.count_ranks": "{count} 个 rank",
-    "label.count_step": "1 个 step ",
-    "label.count_steps": "{count} 个 step ",
     "label.comma": "，",
     "label.colon": "：",
     "label.where": "rank",
     "label.operator": "算子",
-    "label.record_at": "  rank {rank} 的第 {index} 条记录（从 0 起）",
+    "label.record_at": "  第 {index} 条记录",
+    "label.record_of": "  rank {rank} 的第 {index} 条记录",
+    "label.not_recorded": "没有记录",
+    "label.slot": "，{slot}",
+    "label.last_good": "最后正常",
+    "label.first_bad": "首个异常",
+    "label.suspects": "可疑算子",
+    "label.same_module": "  （同一模块内，没有记录）",
+    "label.first_used": "首次使用",
+    "label.first_seen": "首次出现",
+    "label.read_at": "读取处",
+    "label.last_record": "最后记录",
+    "label.reached": "传到",
+    "label.reached_by": "{receivers:ranks}，经由 {op_name}",
+    "label.cast_overflow": "转换为 {dtype} 时溢出",
+    "label.grew": "数值在第 {index} 条记录 {op} 处跳变：{before} -> {after}（{factor} 倍）",
+    "label.fell": "数值在第 {index} 条记录 {op} 处变为 0：{before} -> {after}",
     "label.kind": "类别",
     "label.module": "模块",
     "label.code": "代码",
@@ -141,15 +183,20 @@ REPORT: dict[str, str] = {
     "label.through": "，{op}",
     "label.hop": "-> {via} -> rank {ranks}",
     "label.hops": "-> {via} -> rank {ranks}",
-    "label.symptom_at": "{op}  rank {rank}、step {step} 的第 {index} 条记录",
+    "label.symptom_at": "rank {rank} 的第 {index} 条记录：{op}",
+    "label.symptom_in_step": "step {step}、rank {rank} 的第 {index} 条记录：{op}",
     "label.by_name": "按名称",
     "label.group_unknown": "未知",
     "label.call_record": "{call} 在 {ranks} 上为 {op}",
+    "label.began_here": "<- 由此开始",
+    "label.passed_over": "判为无害而略过的结果：{count} 个（mask、未写入的内存等，见下文）。",
     "label.benign_rule": "{rule}：{count} 次，例如 {example}",
+    "label.benign_words": "{what}，例如 {example}（{rule}）",
     "label.path": "路径",
     "label.read": "已读取",
-    "label.read_amount": "step {steps}；rank {ranks}；{records} 条记录，{size}",
+    "label.read_amount": "step {steps}；{ranks}；{records} 条记录，{size}",
     "label.missing_ranks": "缺失 rank",
+    "label.ignored": "忽略",
     "label.times": "（{count} 次）",
     "label.on_rank": "，rank {ranks}",
     "label.on_ranks": "，rank {ranks}",
@@ -171,6 +218,10 @@ REPORT: dict[str, str] = {
     "column.normal": "正常卡",
     "column.undecided": "未定卡",
     "column.total": "总数",
+    "column.bad_input": "输入异常 （源卡）",
+    "column.became_bad": "结果变坏 （传播卡）",
+    "column.stayed_finite": "保持有限 （正常卡）",
+    "column.not_recorded": "没有记录 （未定卡）",
     "column.inputs": "输入",
     "column.outputs": "输出",
     # Progress, what is not installed, and the demo.
@@ -185,4 +236,31 @@ REPORT: dict[str, str] = {
     "demo.ran": "已运行：{command}",
     "demo.keep": "如需进一步查看：firstnan demo --to 目录",
     "markdown.footer": "由 firstnan {version} 生成",
+    "next.clean": "如果日志中出现 NaN 或 Inf：dump 它出现的那个 step，包含所有 rank，然后重新运行本工具。",
+    "next.incomplete": "不要把它当作正常：补齐“可能改变结论的因素”中列出的内容，然后重新运行本工具。",
+    "next.anomaly": "用 firstnan show 查看下面列出的记录，并在所有 rank 上用 risk_level ALL 重新 dump。",
+    "next.no_statistics": (
+        "用 task 'statistics' 和 summary_mode 'statistics' 重新 dump（不要用 md5、xor 或 structure），包含所有 rank。"
+    ),
+    "next.no_records": (
+        "让任务完成写盘：在结束或被终止之前调用 stop() 或 step()（MSProbe 每 1000 条记录也会写盘），或减少 dump 的 "
+        "step 数。"
+    ),
+    "next.unknown": "处理下面列出的问题，或用 task 'statistics' 在所有 rank 上重新 dump。",
+    "advice.loss_scaler": (
+        "首先确认这是否真的是损坏：使用 loss scaler 时，float16 梯度偶尔溢出并跳过该 step 属于正常现象。查看日志中 "
+        "loss scale 是否下降，或同时 dump 下一个 step：如果下一个 step 正常，就没有问题。"
+    ),
+    "benign.saturation": "被映射为有限值的无穷：{count} 个",
+    "benign.unfilled_buffer": "尚未填充的缓冲区：{count} 个",
+    "benign.observers": "读取异常值的检查操作：{count} 次",
+    "benign.selection": "被选取操作舍弃的异常值：{count} 个",
+    "benign.mask_from_outside": "来自 dump 之外的 -Inf mask：{count} 个",
+    "benign.inherited_minus_inf": "沿用合法 -Inf 的结果：{count} 个",
+    "benign.written_minus_inf": "有意写入的 -Inf：{count} 次",
+    "benign.legal_minus_inf": "填充 -Inf 的 mask（合法）：{count} 个",
+    "benign.views": "view：{count} 个",
+    "benign.copy_and_cast": "复制和类型转换：{count} 次",
+    "benign.fill_with_constant": "填充常数：{count} 次",
+    "benign.memory_initialisation": "刚分配、尚未写入的内存：{count} 个",
 }

@@ -1,0 +1,120 @@
+"""The scan reader against the full reader: the same answers, or the scan reader says that it doubts the file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+from promises import promise
+
+from firstnan import rulebook
+from firstnan.analysis.watch import Lookout
+from firstnan.analysis.whole import WholeDump
+from firstnan.collectives import is_communication
+from firstnan.dump import RankFolder, RankView
+from firstnan.readers import lenient_json, msprobe
+from firstnan.readers.record_index import Doubt
+from firstnan.readers.scan import ScannedDump
+
+_BUFFERS = (700, 1 << 19)
+"""Small enough that most records meet the end of a buffer; and as usual."""
+_BOOK = rulebook.load()
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _folder() -> RankFolder:
+    if not _folders:
+        shared = Path("/dev/shm")
+        _folders.append(tempfile.TemporaryDirectory(prefix="firstnan-fuzz-", dir=shared if shared.is_dir() else None))
+    return RankFolder(0, 1, Path(_folders[0].name), "rank1")
+
+
+def _watch() -> Lookout:
+    return Lookout(_BOOK, 1, frozenset())
+
+
+def scan(data: bytes) -> None:
+    """As it is, and laid out as the dumping tool lays it out."""
+    _compare(data)
+    try:
+        laid_out = json.dumps(json.loads(data), indent=1).encode()
+    except (ValueError, RecursionError):
+        return
+    if laid_out != data:
+        _compare(laid_out)
+
+
+def _compare(data: bytes) -> None:
+    """Damage that leaves the layout whole may go unseen by the scan reader; it must only not fail then."""
+    folder = _folder()
+    (folder.path / "dump.json").write_bytes(data)
+    parsed = lenient_json.loads(data)
+    sound = parsed.cut is None and parsed.fault is None and not parsed.notes and _is_written(parsed.value)
+    whole = WholeDump(msprobe.read(folder), _watch())
+    for buffer in _BUFFERS:
+        try:
+            scanned = ScannedDump(folder, _watch(), buffer)
+        except Doubt:
+            return
+        try:
+            _same(scanned, whole, sound=sound)
+        except Doubt:  # in a later look: the caller reads the whole file then
+            return
+
+
+def _is_written(value: object) -> bool:
+    """Tensors have the statistics that a writer gives them: what the scan reader takes for granted."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+        elif isinstance(item, dict):
+            if item.keys() & {"dtype", "shape", "Max", "Min", "requires_grad"} and not (
+                all(key in item and _is_number(item[key]) for key in ("Max", "Min"))
+                and isinstance(item.get("dtype"), str)
+                and isinstance(item.get("type"), str)
+                and isinstance(item.get("shape"), list)
+            ):
+                return False
+            waiting += item.values()
+    return True
+
+
+def _is_number(value: object) -> bool:
+    return value is None or isinstance(value, (int, float)) or str(value).strip().lower() in ("nan", "inf", "-inf")
+
+
+def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
+    end = whole.overview.end
+    names = [record.name.full for record in itertools.islice(whole.records(0, end), 0, None, 3)]
+    found = (
+        repr(scanned.overview),
+        repr(list(scanned.records(0, scanned.overview.end))),
+        [scanned.suspect(start) for start in range(min(end, 4))],
+        [repr(scanned.find(name)) for name in (*names, "no such record", 'a"b\\')],
+        [
+            (passed.index, passed.is_bad(), _alike(passed.like))
+            for passed in scanned.communication()
+            if is_communication(passed.like)
+        ],
+        scanned.passes(),
+    )
+    expected = (
+        repr(whole.overview),
+        repr(list(whole.records(0, end))),
+        [whole.suspect(start) for start in range(min(end, 4))],
+        [repr(whole.find(name)) for name in (*names, "no such record", 'a"b\\')],
+        [(passed.index, passed.is_bad(), _alike(passed.like)) for passed in whole.communication()],
+        whole.passes(),
+    )
+    if sound:
+        for ours, theirs in zip(found, expected, strict=True):
+            promise(ours == theirs, f"the scan reader gives\n{ours}\nand the full reader\n{theirs}")
+
+
+def _alike(record: object) -> str:
+    """What :class:`firstnan.dump.Passed` promises of its record."""
+    return repr([getattr(record, key) for key in ("groups", "peers")])

@@ -1,0 +1,81 @@
+r"""construct.json and stack.json of long dumps: single entries of a large object.
+
+Laid out by ``json.dump(indent=1)``, a line of one blank and a quote begins an entry. The file is read through one
+buffer, and only the entries in which something asked for stands are parsed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firstnan.readers import lenient_json
+from firstnan.readers.files import Fault, open_regular
+from firstnan.readers.record_index import Buffer, Doubt, RecordFile, Region
+
+SMALL = 1 << 20
+"""Bytes of a file that is better parsed whole."""
+REGION = 1 << 16
+"""Bytes that are parsed together."""
+_ENTRY = b'\n "'
+
+
+class EntryFile:
+    """One object with many entries.
+
+    Raises:
+        Doubt: from every method, when the file is small, cannot be read, or is laid out in another way.
+    """
+
+    def __init__(self, path: Path, small: int = SMALL) -> None:
+        opened = open_regular(path)
+        if isinstance(opened, Fault):
+            raise Doubt(opened.detail)
+        with opened[0]:
+            if opened[1].st_size <= small:
+                raise Doubt("a small file")
+        self._file = RecordFile(path, REGION, _ENTRY)
+        for buffer, filled, offset in self._file.first_pass():
+            start, end = 0, filled
+            if offset == 0:
+                start = buffer.data.find(_ENTRY, 0, filled)
+                if start != 1 or buffer.data[0] != 0x7B:
+                    raise Doubt("another beginning")
+            if offset + filled == self._file.size:
+                end = len(bytes(buffer.window[:filled]).rstrip(b"\n")) - 2
+                if buffer.data[end : end + 2] != b"\n}":
+                    raise Doubt("another end")
+            if start < end:
+                self._file.add(offset + start, end - start, 1)
+
+    def around(self, needle: bytes) -> dict[str, object] | None:
+        """The entry in which the needle stands, and entries beside it."""
+        for buffer, region in self._file.parts():
+            if buffer.text.find(needle, 0, region.size) >= 0:
+                return _parsed(buffer, 0, region.size)
+        return None
+
+    def entry(self, needle: bytes) -> dict[str, object] | None:
+        """The entry in which the needle stands."""
+        for buffer, region in self._file.parts():
+            hit = buffer.text.find(needle, 0, region.size)
+            if hit >= 0:
+                return _parsed(buffer, *_bounds(buffer, region, hit))
+        return None
+
+
+def beginning_of(name: str) -> bytes:
+    """How an entry begins."""
+    return b"\n " + lenient_json.quoted(name).encode("ascii") + b": "
+
+
+def _bounds(buffer: Buffer, region: Region, hit: int) -> tuple[int, int]:
+    begin = buffer.text.rfind(_ENTRY, 0, hit + len(_ENTRY))
+    end = buffer.text.find(_ENTRY, begin + 1, region.size)
+    return begin, region.size if end < 0 else end
+
+
+def _parsed(buffer: Buffer, start: int, end: int) -> dict[str, object]:
+    found = lenient_json.sound(b"{" + bytes(buffer.window[start:end]).rstrip(b",") + b"}")
+    if not isinstance(found, dict):
+        raise Doubt("entries of another form")
+    return found

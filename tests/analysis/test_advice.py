@@ -1,0 +1,84 @@
+"""The most special advice that fits, about the mechanism before the place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from firstnan.analysis.advice import advice
+from firstnan.dump import Direction
+from firstnan.messages import Language, catalog
+from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, Where
+
+
+def cause(
+    kind: MechanismKind,
+    reason: str = "why.unknown",
+    where: Where = Where.OPERATOR,
+    direction: Direction = Direction.FORWARD,
+) -> RootCause:
+    mechanism = Mechanism(kind, Confidence.CERTAIN, Note(reason))
+    return RootCause(0, 0, "Torch.x.0.forward", 3, direction, where, mechanism)
+
+
+def keys(of: RootCause) -> list[str]:
+    return [note.key for note in advice(of)]
+
+
+@pytest.mark.parametrize("kind", MechanismKind)
+@pytest.mark.parametrize("where", Where)
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("language", Language)
+def test_every_cause_gets_advice_that_has_words(
+    kind: MechanismKind, where: Where, direction: Direction, language: Language
+) -> None:
+    found = keys(cause(kind, where=where, direction=direction))
+    assert found
+    assert set(found) <= catalog(language).keys()
+
+
+def test_the_mechanism_comes_before_the_place() -> None:
+    assert keys(cause(MechanismKind.FP32_OVERFLOW, where=Where.UNDUMPED_OPERATOR)) == [
+        "mechanism.fp32_overflow.advice",
+        "where.undumped_operator.advice",
+    ]
+    assert keys(cause(MechanismKind.UNKNOWN, where=Where.UNDUMPED_OPERATOR)) == ["where.undumped_operator.advice"]
+    assert keys(cause(MechanismKind.UNKNOWN)) == ["mechanism.unknown.advice"]
+
+
+def test_memory_that_was_not_written_needs_no_dump_of_hidden_operators() -> None:
+    of_memory = cause(MechanismKind.UNINITIALISED_MEMORY, where=Where.UNDUMPED_OPERATOR)
+    assert keys(of_memory) == ["mechanism.uninitialised_memory.advice"]
+
+
+def test_a_gradient_that_overflows_in_float16_is_a_matter_of_the_loss_scale() -> None:
+    backward = cause(MechanismKind.CAST_OVERFLOW, direction=Direction.BACKWARD)
+    assert keys(backward) == ["mechanism.cast_overflow.advice.backward"]
+    assert keys(cause(MechanismKind.CAST_OVERFLOW)) == ["mechanism.cast_overflow.advice"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "ending"),
+    [
+        (MechanismKind.DIV_BY_ZERO, "why.no_variance", "no_variance"),
+        (MechanismKind.DIV_BY_ZERO, "why.empty_mean", "empty_mean"),
+        (MechanismKind.DIV_BY_ZERO, "why.all_ignored", "all_ignored"),
+        (MechanismKind.UNKNOWN, "why.received", "received"),
+        (MechanismKind.UNKNOWN, "why.unmatched_call", "unmatched"),
+    ],
+)
+def test_a_reason_can_have_advice_of_its_own(kind: MechanismKind, reason: str, ending: str) -> None:
+    key = f"mechanism.{kind.value}.advice.{ending}"
+    assert keys(cause(kind, reason)) == [key]
+    assert all(key in catalog(language) for language in Language)
+
+
+@pytest.mark.parametrize("gap", ["absent", "cut", "empty"])
+def test_what_a_rank_lacks_decides_the_advice(gap: str) -> None:
+    missing = replace(
+        cause(MechanismKind.UNKNOWN, where=Where.MISSING_RANK), evidence=(Note(f"evidence.rank_{gap}", {"rank": 2}),)
+    )
+    key = f"where.missing_rank.advice.{gap}"
+    assert keys(missing) == [key]
+    assert all(key in catalog(language) for language in Language)
