@@ -8,10 +8,10 @@ import pytest
 
 import firstnan
 from analysis.made_runs import INF, NAN, Json, Rank, Run, batch, blank, named, t, the_cause
-from firstnan.dump import ProblemKind
+from firstnan.dump import Direction, ProblemKind
 from firstnan.errors import InputError, UsageError
 from firstnan.options import Options, ProgressEvent
-from firstnan.report import Direction, MechanismKind, Report, SymptomKind, Verdict, Where
+from firstnan.report import MechanismKind, Report, SymptomKind, Verdict, Where
 
 LOSS = t(3.0, 3.0, shape=())
 
@@ -135,7 +135,7 @@ def test_the_steps_asked_for_are_analysed(tmp_path: Path) -> None:
 
 
 def scaled(run: Run, step: int, weight: float, gradient: float, dtype: str = "float16") -> None:
-    half = {"dtype": dtype}
+    half: dict[str, Json] = {"dtype": dtype}
     rank = run.rank(0, step)
     output = t(NAN if weight != weight else 2.0, **half)
     with rank.module("fc", "Linear", [batch(1.0, **half)], [output], {"weight": t(weight, shape=(8, 8), **half)}):

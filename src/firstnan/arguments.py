@@ -11,7 +11,7 @@ from firstnan.messages import Language
 from firstnan.options import EngineKind, Options
 from firstnan.ranges import parse_ranges
 from firstnan.reporters import Format
-from firstnan.reporters.mission import CROSS_RANK_FILE, SINGLE_RANK_FILE
+from firstnan.reporters.base import CROSS_RANK_FILE, SINGLE_RANK_FILE
 
 EXIT_CODES = """\
 exit codes:
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"firstnan {firstnan.__version__}")
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="firstnan")
 
     analyze = _command(commands, "analyze", "everything: which rank, which operator, which line of code, and why")
     _input(analyze)

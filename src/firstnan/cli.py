@@ -12,7 +12,7 @@ from pathlib import Path
 
 from firstnan import arguments as command_line
 from firstnan import pipeline
-from firstnan.errors import FirstnanError, OutputError, UsageError
+from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
 from firstnan.messages import Language, Words, default_language, text
 from firstnan.options import Options
 from firstnan.output import check_target, write_whole
@@ -52,6 +52,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         _say("firstnan: interrupted")
         return EXIT_INTERRUPTED
+    except MemoryError:
+        _say("firstnan: out of memory")
+        _say("  look at fewer ranks or steps at once (--ranks, --step), with fewer processes (--jobs 1)")
+        return InputError.exit_code
 
 
 def _analyze(chosen: argparse.Namespace) -> int:

@@ -270,7 +270,7 @@ class _Player:
 
 
 def _is_bad(tensor: Json) -> bool:
-    return tensor["Max"] != tensor["Max"] or tensor["Max"] == INF
+    return bool(tensor["Max"] != tensor["Max"] or tensor["Max"] == INF)
 
 
 def play(program: Program, numbers: Sequence[int] | None = None) -> Played:

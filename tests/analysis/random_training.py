@@ -176,7 +176,8 @@ class _Step:
     def forward(self, at: int) -> tuple[str, list[tuple[str, str]], list[Json]]:
         """Name of the loss, names of product and function of each layer, loss."""
         data = batch(NAN) if self.has(Fault.BATCH, at, 0) else batch(0.5)
-        value, calls, result = data, [], [t(0.0)]
+        calls: list[tuple[str, str]] = []
+        value, result = data, [t(0.0)]
         with self.module("model", "Model", [data], result):
             for layer in range(self.training.layers):
                 value = self.layer(at, layer, value, calls)

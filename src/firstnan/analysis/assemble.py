@@ -11,7 +11,7 @@ from firstnan.analysis import gaps
 from firstnan.analysis.judge import StepAnswer, is_after_forward
 from firstnan.analysis.propagation import is_live
 from firstnan.analysis.summary import RankSummary
-from firstnan.dump import Problem
+from firstnan.dump import Direction, Problem
 from firstnan.ranges import format_ranges
 from firstnan.report import (
     BenignRule,
@@ -175,13 +175,15 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
     kinds = {s.kind for s in _symptoms(answer)}
     if SymptomKind.LOSS in kinds:
         notes.append(Note("story.loss"))
-    elif any(cause.where is Where.MISSING_RANK for cause in answer.causes):
+    elif SymptomKind.GRADIENT in kinds and any(cause.where is Where.MISSING_RANK for cause in answer.causes):
         unseen = sorted({c.rank for c in answer.causes if c.where is Where.MISSING_RANK})
         seen = sorted(set(answer.summaries) - set(unseen))
         params = {"ranks": format_ranges(seen), "absent": format_ranges(unseen)}
         notes.append(Note("story.gradient_partly_seen", params))
     elif all(is_after_forward(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
         notes.append(Note("story.reduction"))
+    elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):
+        notes.append(Note("story.forward"))
     elif SymptomKind.GRADIENT in kinds:
         notes.append(Note("story.gradient"))
     elif SymptomKind.GRAD_NORM in kinds:

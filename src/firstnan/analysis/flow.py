@@ -177,7 +177,8 @@ class Flow:
             kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
             self.absorbed[record.index] = kind
             if kind is OperatorKind.SELECTOR:
-                for value in writers:
+                whole = short_api(record.name) == "copy"  # writes over all of its memory, garbage too
+                for value in writers if whole else live:
                     if not value.uninitialised:
                         self._shut.append(value)
                     self._close(value)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from firstnan.readers import memory
+
 try:
     from jiter import from_json as _from_json
 except ImportError:  # the single-file build on a machine that has Python and nothing else
@@ -130,6 +132,9 @@ def _as_utf8(data: bytes, notes: list[Oddity]) -> bytes:
 def _loads(data: bytes, notes: list[Oddity]) -> Parsed:
     if not data.strip(b" \t\r\n\0"):
         return Parsed(fault=f"holds nothing but {len(data)} blank or NUL bytes" if data else "empty file")
+    lacking = memory.shortage(data)
+    if lacking is not None:
+        return Parsed(fault=lacking)
     try:
         return Parsed(_fast(data), notes=tuple(notes))
     except (ValueError, RecursionError):  # also JSONDecodeError, UnicodeDecodeError, _DuplicateKeyError

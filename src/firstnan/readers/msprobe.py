@@ -31,8 +31,12 @@ def read(folder: RankFolder) -> RankDump:
 
     What cannot be read becomes a problem of the answer; nothing is raised for it.
     """
-    with lenient_json.collector_off():
-        return _read(folder)
+    try:
+        with lenient_json.collector_off():
+            return _read(folder)
+    except MemoryError:
+        problem = _problem(folder, ProblemKind.UNREADABLE, "its records do not fit into memory", judged=False)
+        return RankDump(folder, (), (problem,))
 
 
 def _read(folder: RankFolder) -> RankDump:

@@ -40,7 +40,6 @@ _BACKWARD = b".backward"
 MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
 _FLOAT16 = (b'"dtype": "torch.float16"', b'"dtype": "Float16"', b'"dtype": "float16"')
-_RECOMPUTE = b'"is_recompute": '
 _FIRST_LOOK = 8
 """First records that are parsed to see that there are statistics."""
 
@@ -62,8 +61,6 @@ class ScannedDump:
         self._unfinished: list[tuple[int, RecordName]] = []
         self._has_apis = False
         self._has_float16 = False
-        self._has_placeholders = False
-        """The version may leave placeholders in place of statistics: 1.2.2 to 26.0 (format document, section 13)."""
         self._last: RecordName | None = None
         self._builder = RecordBuilder()
         self._known: dict[int, Record] = {}
@@ -110,7 +107,7 @@ class ScannedDump:
         if first == 0:
             _look_at_first(buffer, start, end)
         if first < FIRST_RECORDS:
-            self._look_for_versions(buffer, start, end)
+            self._look_for_float16(buffer, start, end)
         if not self._has_apis:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
@@ -118,8 +115,7 @@ class ScannedDump:
         if without and without != text.count(_GRADIENTS, start, end):
             self._without_output(buffer, start, end)
         self._sieve.check(buffer, start, end)
-        if self._has_placeholders:
-            self._sieve.placeholders(buffer, start, end)
+        self._sieve.placeholders(buffer, start, end)
         if self._has_float16 and self._saturated is None:
             self._saturated = self._sieve.saturated(buffer, start, end, first)
         rest = start
@@ -132,15 +128,14 @@ class ScannedDump:
         self._file.add(offset + start, end - start, count)
         self._last = parse_name(buffer.full_name(text.rfind(RECORD, start, end)))
 
-    def _look_for_versions(self, buffer: Buffer, start: int, end: int) -> None:
-        """What decides among the first records whether something is searched in the whole file."""
+    def _look_for_float16(self, buffer: Buffer, start: int, end: int) -> None:
+        """Whether saturated results are searched in the file (:data:`firstnan.dump.FIRST_RECORDS`)."""
         left = FIRST_RECORDS - self._file.records
         stop = next(
             (stop for number, (_, stop) in enumerate(records_in(buffer.text, start, end), 1) if number == left), end
         )
         for mark in _FLOAT16:
             self._has_float16 = self._has_float16 or buffer.text.find(mark, start, stop) >= 0
-        self._has_placeholders = self._has_placeholders or buffer.text.find(_RECOMPUTE, start, stop) >= 0
 
     def _without_output(self, buffer: Buffer, start: int, end: int) -> None:
         """Gradients of parameters have no output; other records without one are unfinished."""

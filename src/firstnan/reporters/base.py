@@ -9,6 +9,10 @@ from typing import Protocol
 from firstnan.messages import Language
 from firstnan.report import Report
 
+CROSS_RANK_FILE = "cross_rank_analysis.json"
+SINGLE_RANK_FILE = "single_rank_trace.json"
+"""Names of the two result files of the mission text."""
+
 
 class Format(Enum):
     """The form in which a report is shown."""

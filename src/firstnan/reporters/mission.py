@@ -10,10 +10,9 @@ from firstnan.numerics import Number
 from firstnan.ranges import format_ranges
 from firstnan.report import CollectiveReport, Report, RootCause
 from firstnan.report_json import dumps, number
-from firstnan.reporters.base import Settings, View
+from firstnan.reporters.base import CROSS_RANK_FILE, SINGLE_RANK_FILE, Settings, View
 
-CROSS_RANK_FILE = "cross_rank_analysis.json"
-SINGLE_RANK_FILE = "single_rank_trace.json"
+__all__ = ["CROSS_RANK_FILE", "SINGLE_RANK_FILE", "render"]
 
 
 def render(report: Report, settings: Settings) -> str:

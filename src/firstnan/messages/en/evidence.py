@@ -118,6 +118,7 @@ EVIDENCE: dict[str, str] = {
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
+    "story.forward": "It began in the forward pass; the loss itself is not in the dump. The gradients follow.",
     "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
     "story.gradient_partly_seen": (
         "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} was not seen, so it "

@@ -81,6 +81,7 @@ EVIDENCE: dict[str, str] = {
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.excluded": "已被用户排除",
     "story.loss": "loss 不是有限值：前向已损坏，所有梯度随之损坏。",
+    "story.forward": "问题始于前向；dump 中没有 loss 本身。梯度随之损坏。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",
     "story.gradient_partly_seen": (
         "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此始于前向还是反向尚无定论。"
