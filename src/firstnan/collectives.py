@@ -206,12 +206,17 @@ def calls(record: Record, rank: int, *, groups_recorded: bool = True) -> tuple[C
     Example (reduce_scatter_tensor(output, input, group=g)): ``input_args.1`` is what the rank sent,
     ``output.0`` what it received; ``output.1`` is its own input once more and never a result.
     """
-    if record.name.prefix not in COMMUNICATION_PREFIXES:
+    if record.name.prefix not in COMMUNICATION_PREFIXES or _is_cut_before_its_group(record):
         return ()
     if record.name.api == _BATCH:
         return tuple(_batch_element(record, op) for op in record.peers)
     role = ROLES.get(record.name.api)
     return (_plain(record, role, rank, groups_recorded),) if role else ()
+
+
+def _is_cut_before_its_group(record: Record) -> bool:
+    """The last record of a cut file: that it names no group does not mean the default group."""
+    return record.distrusted and not record.groups and not record.peers
 
 
 def _batch_element(record: Record, op: PeerOp) -> CommCall:

@@ -6,7 +6,6 @@ import re
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_runs import NAN, Rank, Run, named, t, the_cause
@@ -70,7 +69,6 @@ def cut_after(path: Path, rank: int, *marks: str) -> None:
     dump.write_text(content[:at], encoding="utf-8")
 
 
-@pytest.mark.xfail(strict=True, reason="a receive in a record that is cut is called a fault of the communication")
 def test_a_cut_inside_a_bad_result(tmp_path: Path) -> None:
     """Rank 1's file ends inside the result of the call through which it received the NaN of rank 0."""
     run = Run()
@@ -83,7 +81,6 @@ def test_a_cut_inside_a_bad_result(tmp_path: Path) -> None:
     assert named(analyze(tmp_path)) == [(0, born)]
 
 
-@pytest.mark.xfail(strict=True, reason="a call whose group is cut off is taken for a call of the default group")
 def test_a_cut_before_the_group_of_a_call(tmp_path: Path) -> None:
     """Rank 0's file ends inside a call of the group 0,1; its later call with all ranks brought the NaN."""
     run = Run()

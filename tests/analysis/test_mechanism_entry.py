@@ -117,7 +117,6 @@ def test_the_batch_of_a_later_micro_batch_is_data_too(tmp_path: Path) -> None:
     assert (cause.op_name, cause.where) == ("Functional.linear.1.forward", Where.INPUT_DATA)
 
 
-@pytest.mark.xfail(strict=True, reason="an earlier message of that size may explain it, though its sender was clean")
 def test_the_batch_is_data_though_a_clean_message_of_its_size_came_before(tmp_path: Path) -> None:
     run = Run()
     first, second = run.rank(0), run.rank(1)

@@ -338,8 +338,9 @@ def _received_masks(flow: Flow, event: Event) -> Iterable[int]:
 
 
 def _was_sent(flow: Flow, event: Event) -> bool:
-    """A message of this size, whose content the dump does not show, came before: not the batch."""
-    sizes = {t.numel for t in event.bad_inputs}
+    """A message of this size, whose content the dump does not show, came before: not the batch, where nothing tells
+    that the tensor needs no gradient (MindSpore)."""
+    sizes = {t.numel for t in event.bad_inputs if t.requires_grad is None}
     for at in _pending(flow, event.index):
         receives = (c for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
         if any(t.numel in sizes for c in receives for t in c.received):

@@ -215,7 +215,8 @@ def _first_use(event: Event, summary: RankSummary) -> Event:
 def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None]) -> RankOutcome | None:
     """The outcome of a received event, or of an entry that a stale receive explains; None for own events."""
     if event.kind is EventKind.RECEIVE:
-        calls = [c for c in matching.at(rank, event.index) if c.members[rank].received is Side.BAD]
+        here = matching.at(rank, event.index)
+        calls = [c for c in here if c.members[rank].received is Side.BAD] or list(here)  # a cut result is unknown
         if not calls:
             return RankOutcome(rank, event, Arrival.COMMUNICATION)
         return _received(rank, event, calls[0], first)
