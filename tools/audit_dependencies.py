@@ -1,7 +1,7 @@
 """Asks whether the packages that firstnan needs have known vulnerabilities (``pip-audit``).
 
-``python tools/audit_dependencies.py`` ends with 1 when there are some. Where nobody can be asked (no network, a registry
-without such data) that is said, and it ends with 0: an answer is wanted, not a build that depends on it.
+``python tools/audit_dependencies.py`` ends with 1 when there are some. Where nobody can be asked (no network, a
+registry without such data) that is said, and it ends with 0: an answer is wanted, not a build that depends on it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -52,7 +53,7 @@ def resolved(place: Path) -> tuple[list[str], str]:
     return [f"{p['name']}=={p['version']}" for p in json.loads(there) if p["name"].lower() not in own], ""
 
 
-def asked(place: Path, needed: Sequence[str]) -> tuple[dict[str, list[dict[str, str]]] | None, str]:
+def asked(place: Path, needed: Sequence[str]) -> tuple[dict[str, list[dict[str, Any]]] | None, str]:
     """What pip-audit knows about these packages; or why it could not be asked."""
     python = environment(place / "audit")
     ended = run([python, "-m", "pip", "install", "--quiet", "pip-audit"])
@@ -63,7 +64,7 @@ def asked(place: Path, needed: Sequence[str]) -> tuple[dict[str, list[dict[str, 
     options = ["--no-deps", "--disable-pip", "--format", "json", "--progress-spinner", "off", "--timeout", "30"]
     ended = run([python, "-m", "pip_audit", *options, "--requirement", str(listed)])
     try:
-        found: dict[str, list[dict[str, str]]] = json.loads(ended.stdout)
+        found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
     except ValueError:
         return None, last_line(ended.stderr)
     return found, ""

@@ -42,16 +42,17 @@ def main() -> None:
     lowest = oldest(project["dependencies"])
     with tempfile.TemporaryDirectory(prefix="firstnan-range-") as folder:
         for end in chosen.ends:
-            python = chosen.python or (_oldest_python(project["requires-python"]) if end == "oldest" else sys.executable)
+            usual = _oldest_python(project["requires-python"]) if end == "oldest" else sys.executable
+            python = chosen.python or usual
             told = check(Path(folder) / end, python, lowest if end == "oldest" else [])
             print(f"{end}: {told}", flush=True)
 
 
 def _project() -> dict[str, list[str]]:
     """The parts of pyproject.toml that matter; it is simple enough to be read without a TOML reader of its own."""
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     with (ROOT / "pyproject.toml").open("rb") as file:
         project: dict[str, list[str]] = tomllib.load(file)["project"]
@@ -104,7 +105,8 @@ def run(command: Sequence[str]) -> str:
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     ended = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout[-4000:]}{ended.stderr[-4000:]}")
+        said = ended.stdout[-4000:] + ended.stderr[-4000:]
+        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{said}")
     return ended.stdout
 
 

@@ -140,7 +140,9 @@ def test_two_reports_in_one_file_are_refused(root: Path, tmp_path: Path) -> None
     assert not (tmp_path / "r.json").exists()
 
 
-@pytest.mark.parametrize("name", ["loop", "loop/r.json", "x" * 300, "dump/r.json", "dump/step0/rank1/r.json", "file/r.json"])
+@pytest.mark.parametrize(
+    "name", ["loop", "loop/r.json", "x" * 300, "dump/r.json", "dump/step0/rank1/r.json", "file/r.json"]
+)
 def test_places_that_take_no_file(root: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("")
