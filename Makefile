@@ -85,5 +85,5 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.x ...")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(RUN) pip install --quiet --upgrade pip
-	$(RUN) pip install --quiet --group dev --group docs --editable .
+	$(RUN) pip install --quiet --group dev --group browser --group docs --editable .
 	@touch $@
