@@ -17,12 +17,13 @@ from fuzz_scan import scan
 from promises import BrokenPromiseError, promise
 
 import firstnan
-from firstnan.dump import RankDump, RankFolder
+from firstnan.dump import ProblemKind, RankDump, RankFolder
 from firstnan.errors import InputError
 from firstnan.readers import callsite, lenient_json, msprobe
 from firstnan.readers.callsite import MAX_CHAIN
 from firstnan.readers.files import Fault
 from firstnan.readers.names import parse_name
+from firstnan.report import Report
 from firstnan.report_json import dumps
 
 Target = Callable[[bytes], None]
@@ -198,9 +199,16 @@ def tree(data: bytes) -> None:
     """Beside two sound ranks: an answer comes, and its report can be written."""
     root = _root()
     (root / "step0" / "rank2" / "dump.json").write_bytes(data)
-    report = firstnan.analyze(root, firstnan.Options(jobs=1))
+    report = _analyzed(root)
     json.loads(dumps(report.to_dict()), parse_constant=_no_constants)
     promise({0, 1} <= set(report.input.ranks), "the sound ranks are there")
+
+
+def _analyzed(path: Path) -> Report:
+    report = firstnan.analyze(path, firstnan.Options(jobs=1))
+    for problem in report.input.problems:
+        promise(problem.kind is not ProblemKind.WORKER_FAILED, problem.detail)
+    return report
 
 
 def alone(data: bytes) -> None:
@@ -209,7 +217,7 @@ def alone(data: bytes) -> None:
     path = root / "step0" / "rank2"
     (path / "dump.json").write_bytes(data)
     with contextlib.suppress(InputError):
-        report = firstnan.analyze(path, firstnan.Options(jobs=1))
+        report = _analyzed(path)
         promise(report.exit_code in (0, 1, 4), "an exit code")
         promise(report.exit_code != 0 or report.input.records > 0, "clean needs records")
 

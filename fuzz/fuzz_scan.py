@@ -96,7 +96,7 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
         [scanned.suspect(start) for start in range(min(end, 4))],
         [repr(scanned.find(name)) for name in (*names, "no such record", 'a"b\\')],
         [
-            (passed.index, passed.is_bad(), _alike(passed.like))
+            (passed.at, passed.is_bad(), _alike(passed.like))
             for passed in scanned.communication()
             if is_communication(passed.like)
         ],
@@ -107,7 +107,7 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
         repr(list(whole.records(0, end))),
         [whole.suspect(start) for start in range(min(end, 4))],
         [repr(whole.find(name)) for name in (*names, "no such record", 'a"b\\')],
-        [(passed.index, passed.is_bad(), _alike(passed.like)) for passed in whole.communication()],
+        [(passed.at, passed.is_bad(), _alike(passed.like)) for passed in whole.communication()],
         whole.passes(),
     )
     if sound:

@@ -195,6 +195,8 @@ class ProblemKind(Enum):
     """Communication calls that could not be matched across ranks."""
     GROUP_UNKNOWN = "group_unknown"
     """Groups are not recorded: calls were matched by name and number, with low confidence."""
+    WORKER_FAILED = "worker_failed"
+    """The work on this rank failed (an error of the tool, or a process that was killed); the others went on."""
     LIMIT = "limit"
     """A documented limit of the tool was reached; what lies beyond was not looked at."""
 

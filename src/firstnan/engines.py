@@ -1,22 +1,44 @@
-"""Where the work of one rank is done: the only module that knows about processes."""
+"""Where the work of one rank is done: the only module that knows about processes.
+
+What goes wrong with one item never ends the work on the others: an exception, and the death of a worker (the kernel
+kills the process that takes too much memory), become a :class:`Failed` in place of that item's result.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+SMALL = 8 << 20
+"""Bytes of dump below which starting processes costs more than it gains."""
+_PATIENCE = 1.0
+"""Seconds in which a worker that was told to end may do so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What stands in place of a result that could not be had."""
+
+    reason: str
+    """In words of Python or of the operating system; never translated."""
 
 
 class Engine(Protocol):
     """Maps a picklable function over items; results come as they are ready, each with its item's position."""
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         """Position and result of every item, in any order."""
         ...
 
@@ -24,43 +46,136 @@ class Engine(Protocol):
 class InProcess:
     """One after the other, in this process."""
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         for position, item in enumerate(items):
-            yield position, function(item)
+            yield position, attempt(function, item)
+
+
+def attempt(function: Callable[[T], R], item: T) -> R | Failed:
+    """The function's result, or what went wrong; Ctrl-C and the like pass through."""
+    try:
+        return function(item)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the other ranks go on, and it is reported)
+        return Failed(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
 class ProcessPool:
-    """Worker processes on this machine; a bounded number of items is under way at once."""
+    """Worker processes on this machine, each with one item at a time; a worker that dies is replaced."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+        from multiprocessing import connection
 
-        waiting = iter(enumerate(items))
-        with ProcessPoolExecutor(max_workers=self.jobs) as pool:
-            running: dict[Future[R], int] = {}
-            try:
-                for position, item in _take(waiting, 2 * self.jobs):
-                    running[pool.submit(function, item)] = position
-                while running:
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        position = running.pop(future)
-                        for then, item in _take(waiting, 1):
-                            running[pool.submit(function, item)] = then
-                        yield position, future.result()
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _take(items: Iterator[tuple[int, T]], count: int) -> Iterable[tuple[int, T]]:
-    for _ in range(count):
+        context = _context()
+        waiting = list(enumerate(items))[::-1]
+        busy: dict[Connection, _Worker[T, R]] = {}
         try:
-            yield next(items)
-        except StopIteration:
+            while waiting or busy:
+                while waiting and len(busy) < self.jobs:
+                    worker = _Worker(context, function)
+                    busy[worker.results] = worker
+                    worker.give(*waiting.pop())
+                for ready in connection.wait(list(busy)):
+                    worker = busy[ready]  # type: ignore[index]
+                    position, result, is_alive = worker.take()
+                    if is_alive and waiting:
+                        worker.give(*waiting.pop())
+                    else:
+                        del busy[worker.results]
+                        worker.end()
+                    yield position, result
+        finally:
+            for worker in busy.values():
+                worker.kill()
+
+
+class _Worker(Generic[T, R]):
+    """One worker process, as seen from the parent."""
+
+    def __init__(self, context: BaseContext, function: Callable[[T], R]) -> None:
+        self.results, other = context.Pipe()
+        self._position = -1
+        self._process: BaseProcess = context.Process(target=_work, args=(function, other), daemon=True)  # type: ignore[attr-defined]
+        with _interrupts_held():  # the worker begins with them held, and then ignores them
+            self._process.start()
+        other.close()  # what remains is the worker's end: it closes when the worker ends, however it ends
+
+    def give(self, position: int, item: T) -> None:
+        self._position = position
+        with suppress(OSError):  # it died while it waited: taking its result tells
+            self.results.send((item,))
+
+    def take(self) -> tuple[int, R | Failed, bool]:
+        """Position and result of its item, and whether it can do another."""
+        try:
+            return self._position, self.results.recv(), True
+        except (EOFError, OSError):
+            self._process.join(_PATIENCE)
+            return self._position, Failed(_how_it_ended(self._process.exitcode)), False
+
+    def end(self) -> None:
+        """Tells it to end; closing the line would not do, since workers forked later hold it as well."""
+        with suppress(OSError):
+            self.results.send(())
+        self.results.close()
+        self._process.join(_PATIENCE)
+        if self._process.is_alive():
+            self.kill()
+
+    def kill(self) -> None:
+        self.results.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _work(function: Callable[[T], R], items: Connection) -> None:
+    """The life of a worker: item in, result out, until the parent says so or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's matter; it ends its workers
+    while True:
+        try:
+            given = items.recv()
+        except (EOFError, OSError):
             return
+        if not given:
+            return
+        result = attempt(function, given[0])
+        try:
+            items.send(result)
+        except OSError:
+            return
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C that comes inside is taken notice of afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = ", out of memory?" if -code == getattr(signal, "SIGKILL", None) else ""
+        return f"the worker process was killed ({name}{hint})"
+    return f"the worker process ended (exit code {code})"
+
+
+def _context() -> BaseContext:
+    """Forked workers start at once and have everything loaded; elsewhere the platform's own way."""
+    import multiprocessing
+
+    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
 def local(jobs: int | None, items: int, total_bytes: int) -> Engine:
@@ -69,10 +184,6 @@ def local(jobs: int | None, items: int, total_bytes: int) -> Engine:
     if count <= 1 or (jobs is None and total_bytes < SMALL):
         return InProcess()
     return ProcessPool(count)
-
-
-SMALL = 8 << 20
-"""Bytes of dump below which starting processes costs more than it gains."""
 
 
 def available_cores() -> int:

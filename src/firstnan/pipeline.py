@@ -148,8 +148,9 @@ def _read_ranks(
     engine = engines.local(options.jobs, len(order), total)
     done, summaries = 0, []
     for position, summary in engine.map(partial(ranks.survey, book=book, excluded=options.exclude_ops), order):
-        summaries.append(summary)
-        done += order[position].dump_bytes
+        folder = order[position]
+        summaries.append(ranks.lost(folder, summary.reason) if isinstance(summary, engines.Failed) else summary)
+        done += folder.dump_bytes
         if progress is not None:
             progress(ProgressEvent(len(summaries), len(order), done, total))
     return sorted(summaries, key=lambda s: (s.step, s.rank))
@@ -164,7 +165,10 @@ def _ask(
     asked.sort(key=lambda one: -one[0].dump_bytes)
     engine = engines.local(options.jobs, len(asked), sum(folder.dump_bytes for folder, _ in asked))
     work = partial(ranks.again_at, book=book, excluded=options.exclude_ops)
-    return [summary for _, summary in engine.map(work, asked)]
+    return [
+        ranks.not_again(asked[position][1].summary, summary.reason) if isinstance(summary, engines.Failed) else summary
+        for position, summary in engine.map(work, asked)
+    ]
 
 
 def _callsites(

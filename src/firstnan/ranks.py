@@ -11,7 +11,7 @@ from firstnan.analysis.again import Question
 from firstnan.analysis.look import look
 from firstnan.analysis.summary import RankSummary
 from firstnan.analysis.watch import Lookout
-from firstnan.dump import RankFolder, RankView, Record
+from firstnan.dump import Problem, ProblemKind, RankFolder, RankView, Record
 from firstnan.readers.callers import Callers
 from firstnan.readers.lenient_json import collector_off
 from firstnan.readers.record_index import Doubt
@@ -38,6 +38,22 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
     return _read(
         folder, book, excluded, lambda view, watch: again.with_calls(view, watch, callers, question.summary, wanted)
     )
+
+
+def lost(folder: RankFolder, reason: str) -> RankSummary:
+    """What is kept of a rank on which the first look failed."""
+    problem = _failure(folder.step, folder.rank, folder.label, reason)
+    return RankSummary(folder.step, folder.rank, folder.label, problems=(problem,), judged=False)
+
+
+def not_again(summary: RankSummary, reason: str) -> RankSummary:
+    """The summary of a rank on which a second look failed."""
+    problem = _failure(summary.step, summary.rank, summary.label, reason)
+    return replace(summary, problems=(*summary.problems, problem))
+
+
+def _failure(step: int, rank: int, label: str, reason: str) -> Problem:
+    return Problem(ProblemKind.WORKER_FAILED, step, rank, label, reason, judged=False)
 
 
 def find(folder: RankFolder, name: str) -> Record | None:

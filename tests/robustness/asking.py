@@ -45,7 +45,10 @@ def ask(*arguments: str | Path) -> Answer:
     out.flush()
     raw = out.buffer.getvalue()  # type: ignore[attr-defined]
     assert "Traceback" not in err.getvalue()
-    return Answer(code, json.loads(raw, parse_constant=_not_strict) if raw else {}, err.getvalue())
+    answer = Answer(code, json.loads(raw, parse_constant=_not_strict) if raw else {}, err.getvalue())
+    problems = answer.report.get("input", {}).get("problems", ())
+    assert not [p for p in problems if p["kind"] == "worker_failed"], "an error of the tool"
+    return answer
 
 
 def _not_strict(text: str) -> None:

@@ -44,7 +44,8 @@ def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
     bound = result_bound(call)
     if bound is not None:
         beyond = [r for r, f in call.members.items() if (largest(f.call.received) or 0.0) > bound * SLACK]
-        some = call.api in (*_SAME_RESULT, "broadcast") and len(beyond) < len(call.members)  # else each may get a part of its own
+        alike = call.api in (*_SAME_RESULT, "broadcast")  # elsewhere each may get a part of its own
+        some = alike and len(beyond) < len(call.members)
         if beyond and (some or not _may_have_more_members(call)):
             return tuple(sorted(beyond))
     return _disagreeing(call) if call.api in _SAME_RESULT else ()

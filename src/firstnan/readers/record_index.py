@@ -22,6 +22,7 @@ RECORD = b'\n  "'
 """Begins a record."""
 OUTPUT = b'\n   "output": '
 """The key under which a record's results stand."""
+_OPENS, _EMPTY = b'": {', b'": {}'
 BUFFER = 1 << 19
 """Bytes that are read at once."""
 LONGEST = 64 << 20
@@ -60,10 +61,12 @@ class Buffer:
     def name(self, record: int) -> bytes:
         """The name of the record that begins at this place, as it is written."""
         start = record + len(RECORD)
-        end = self.data.find(b'"', start)
-        if self.data[end : end + 4] != b'": {':
-            raise Doubt("a record that holds no object")
-        return bytes(self.window[start:end])
+        line = bytes(self.window[start : self.data.find(b"\n", start)])
+        if line.endswith(_OPENS):
+            return line[: -len(_OPENS)]
+        if line.rstrip(b",").endswith(_EMPTY):
+            return line.rstrip(b",")[: -len(_EMPTY)]
+        raise Doubt("a record that holds no object")
 
     def full_name(self, record: int) -> str:
         """The name of the record that begins at this place."""

@@ -61,7 +61,6 @@ class ScannedDump:
         self._unfinished: list[tuple[int, RecordName]] = []
         self._has_apis = False
         self._has_float16 = False
-        self._last: RecordName | None = None
         self._builder = RecordBuilder()
         self._known: dict[int, Record] = {}
         """Records that were asked for, by index."""
@@ -75,6 +74,7 @@ class ScannedDump:
 
     def _first_pass(self) -> Overview:
         has_header = False
+        last: tuple[Buffer, int] | None = None
         for buffer, filled, offset in self._file.first_pass():
             start, end = 0, filled
             if not has_header:
@@ -84,7 +84,8 @@ class ScannedDump:
                 end = _without_tail(buffer, start, filled)
             if start < end:
                 self._region(buffer, start, end, offset)
-        if not self._file.records:
+                last = buffer, buffer.text.rfind(RECORD, start, end)
+        if last is None:
             raise Doubt("no records")
         suspect = self._watch.late if self._suspect is None else self._suspect
         return Overview(
@@ -95,7 +96,7 @@ class ScannedDump:
             problems=tuple(self._problems()),
             judged=True,
             has_apis=self._has_apis,
-            last=self._last,
+            last=parse_name(last[0].full_name(last[1])),
             suspect=suspect,
             saturated=self._saturated,
         )
@@ -126,7 +127,6 @@ class ScannedDump:
                 rest, self._suspect = found
         self._sieve.absent(buffer, rest, end)
         self._file.add(offset + start, end - start, count)
-        self._last = parse_name(buffer.full_name(text.rfind(RECORD, start, end)))
 
     def _look_for_float16(self, buffer: Buffer, start: int, end: int) -> None:
         """Whether saturated results are searched in the file (:data:`firstnan.dump.FIRST_RECORDS`)."""
@@ -218,9 +218,11 @@ class ScannedDump:
         stop = self._overview.end if stop is None else stop
         reader = CallReader()
         for buffer, region in self._file.parts(start, stop):
-            for passed in reader.calls(buffer, region):
-                if start <= passed.at < stop:
-                    yield passed
+            begin, first = _skip(buffer, region, start) if region.first < start else (0, region.first)
+            for passed in reader.calls(buffer, begin, region.size, first):
+                if passed.at >= stop:
+                    return
+                yield passed
 
     def passes(self) -> tuple[int | None, int | None]:
         first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)
@@ -281,7 +283,7 @@ def _without_tail(buffer: Buffer, start: int, filled: int) -> int:
     """
     end = len(bytes(buffer.window[:filled]).rstrip(b"\n"))
     tail = end - len(_END)
-    if tail < start or buffer.data[tail:end] != _END:
+    if tail <= start or buffer.data[tail:end] != _END or buffer.data[tail - 1] != 0x7D:
         raise Doubt("another end")
     if buffer.text.find(b'\n "', start, end) >= 0 or buffer.text.find(b"\n }", start, tail) >= 0:
         raise Doubt("something behind the records")
@@ -298,6 +300,7 @@ def _look_at_first(buffer: Buffer, start: int, end: int) -> None:
     for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
         if number >= _FIRST_LOOK and builder.seen:
             return
+        buffer.name(begin)
         full, raw = parse(buffer, begin, stop)
         if builder.build(full, raw, number).flagged is not None or builder.odd:
             raise Doubt("records of another form")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from firstnan.dump import Passed, Record
 from firstnan.readers.record_builder import RecordBuilder
-from firstnan.readers.record_index import OUTPUT, RECORD, Buffer, Doubt, Region
+from firstnan.readers.record_index import OUTPUT, RECORD, Buffer, Doubt
 from firstnan.readers.scan_values import build, parse
 
 _CALL = b"Distributed."
@@ -32,11 +32,10 @@ class CallReader:
         self._builder = RecordBuilder()
         self._current: tuple[Buffer, int, int, int] | None = None
 
-    def calls(self, buffer: Buffer, region: Region) -> Iterator[Passed]:
-        """The communication records of a region."""
-        text, data, end = buffer.text, buffer.data, region.size
-        index, known = region.first, 0
-        hit = text.find(_CALL, 0, end)
+    def calls(self, buffer: Buffer, known: int, end: int, index: int) -> Iterator[Passed]:
+        """The communication records in a part of the buffer; its first record has this index."""
+        text, data = buffer.text, buffer.data
+        hit = text.find(_CALL, known, end)
         while hit >= 0:
             begin = hit - len(RECORD)
             if data[begin:hit] != RECORD:

@@ -103,8 +103,7 @@ class Sieve:
         if len(self._shadow) < len(buffer.data):
             self._shadow = bytearray(len(buffer.data))
             self._shadow_text = view(self._shadow)
-        memoryview(self._shadow)[:end] = buffer.window[:end]
-        translate(self._shadow_text, self._shadow, end, SHADOW)
+        translate(buffer.data, end, SHADOW, self._shadow)
         if self._shadow.find(_FOREIGN, start, end) >= 0:
             raise Doubt("bytes that MSProbe does not write")
 

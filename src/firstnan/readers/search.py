@@ -6,7 +6,7 @@ Nothing else differs: without it the same answers come, later.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 try:
     import stringzilla  # type: ignore[import-not-found]
@@ -14,6 +14,8 @@ except ImportError:  # the single-file build on a machine that has Python and no
     HAS_STRINGZILLA = False
 else:
     HAS_STRINGZILLA = True
+_HAS_TARGET = HAS_STRINGZILLA and "out (" in (stringzilla.Str.translate.__doc__ or "")
+"""Later versions translate into another buffer; they take ``out`` and say so, earlier ones fail with a SystemError."""
 
 
 class Text(Protocol):
@@ -40,9 +42,13 @@ def view(buffer: bytearray) -> Text:
     return buffer
 
 
-def translate(text: Text, buffer: bytearray, end: int, table: bytes) -> None:
-    """Replaces each of the first ``end`` bytes of a buffer, whose view ``text`` is, by its entry in a table of 256."""
+def translate(source: bytearray, end: int, table: bytes, target: bytearray) -> None:
+    """Writes the first ``end`` bytes of a buffer to another one, each replaced by its entry in a table of 256."""
+    if _HAS_TARGET:
+        stringzilla.Str(source).translate(table, start=0, end=end, out=memoryview(target)[:end])
+        return
+    memoryview(target)[:end] = memoryview(source)[:end]
     if HAS_STRINGZILLA:
-        cast(Any, text).translate(table, start=0, end=end, inplace=True)
+        stringzilla.Str(target).translate(table, start=0, end=end, inplace=True)
     else:
-        buffer[:end] = buffer[:end].translate(table)
+        target[:end] = target[:end].translate(table)

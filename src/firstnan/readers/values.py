@@ -23,6 +23,9 @@ from firstnan.numerics import Number, ValueState, judge, normalise_dtype, parse_
 MAX_NESTING = 400
 """Containers inside one argument that are followed; the writer stops there as well."""
 
+LONGEST_SLOT = 500
+"""Characters of a slot's name; what is longer is cut, lest a long key is repeated in every slot below it."""
+
 _INTEGER_DTYPES = ("int", "uint", "bool", "qint", "quint")
 _TEXT_DTYPES = ("<u", ">u", "|s", "str", "object", "datetime", "timedelta")  # numpy arrays without numbers
 _REDUCE_WORDS = frozenset({"sum", "max", "min", "prod", "product", "avg", "mean", "band", "bor", "bxor"})
@@ -130,6 +133,8 @@ class Reader:
         return tensors
 
     def _shared(self, text: str) -> str:
+        if len(text) > LONGEST_SLOT:
+            text = text[:LONGEST_SLOT]
         return self.texts.setdefault(text, text)
 
     def _walk(self, value: object, slot: str, tensors: list[TensorStat], depth: int) -> None:

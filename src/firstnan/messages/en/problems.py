@@ -52,6 +52,11 @@ PROBLEMS: dict[str, str] = {
     "problem.unmatched_calls.effect": "From there on, spread through this group is not certain.",
     "problem.group_unknown": "process groups are not recorded",
     "problem.group_unknown.effect": "Calls were put together by name and number: with sub-groups this may be wrong.",
+    "problem.worker_failed": "this rank could not be worked on",
+    "problem.worker_failed.effect": (
+        "Nothing of it was used; a cause on it would not be seen. If its process was killed, run again with fewer "
+        "--jobs."
+    ),
     "problem.limit": "a limit of this tool was reached",
     "problem.limit.effect": "What lies beyond was not looked at.",
 }

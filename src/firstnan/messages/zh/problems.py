@@ -49,6 +49,10 @@ PROBLEMS: dict[str, str] = {
     "problem.unmatched_calls.effect": "从该处起，经由此通信组的传播不确定。",
     "problem.group_unknown": "没有记录通信组",
     "problem.group_unknown.effect": "调用按名称和序号匹配：存在子通信组时可能有误。",
+    "problem.worker_failed": "处理该 rank 时失败",
+    "problem.worker_failed.effect": (
+        "该 rank 的内容均未使用；如果根因在该 rank 上则看不到。如果进程被杀死，请用更小的 --jobs 重新运行。"
+    ),
     "problem.limit": "达到本工具的限制",
     "problem.limit.effect": "超出部分未查看。",
 }

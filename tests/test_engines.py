@@ -1,0 +1,178 @@
+"""Work on many items: every item has an answer, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from firstnan import engines
+from firstnan.dump import ProblemKind
+from firstnan.engines import Engine, Failed, InProcess, ProcessPool
+from firstnan.options import Options
+from firstnan.pipeline import analyze
+from firstnan.report import Verdict
+
+ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+
+
+def squared(number: int) -> int:
+    return number * number
+
+
+def picky(number: int) -> int:
+    if number == 3:
+        raise MemoryError
+    if number == 4:
+        raise ValueError("four")
+    return number
+
+
+def mortal(number: int) -> int:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 5:
+        os._exit(7)
+    return number
+
+
+def with_its_process(number: int) -> tuple[int, int]:
+    return number, os.getpid()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_item_has_its_result(engine: Engine) -> None:
+    assert dict(engine.map(squared, range(40))) == {number: number * number for number in range(40)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_to_do_is_no_work(engine: Engine) -> None:
+    assert list(engine.map(squared, [])) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_error_is_the_result_of_its_item(engine: Engine) -> None:
+    found = dict(engine.map(picky, range(6)))
+    assert found == {0: 0, 1: 1, 2: 2, 3: Failed("MemoryError"), 4: Failed("ValueError: four"), 5: 5}
+
+
+@forks
+def test_a_worker_that_dies_takes_one_item_with_it() -> None:
+    found = dict(ProcessPool(2).map(mortal, range(8)))
+    assert {n: result for n, result in found.items() if not isinstance(result, Failed)} == {
+        n: n for n in (0, 1, 3, 4, 6, 7)
+    }
+    assert found[2] == Failed("the worker process was killed (SIGKILL, out of memory?)")
+    assert found[5] == Failed("the worker process ended (exit code 7)")
+
+
+@forks
+def test_all_workers_may_die() -> None:
+    found = dict(ProcessPool(3).map(mortal, [2] * 7))
+    assert len(found) == 7
+    assert all(isinstance(result, Failed) for result in found.values())
+
+
+@forks
+def test_no_more_processes_than_asked_for() -> None:
+    processes = {process for _, result in ProcessPool(2).map(with_its_process, range(30)) for process in (result[1],)}  # type: ignore[index]
+    assert len(processes) <= 2
+    assert os.getpid() not in processes
+
+
+@forks
+def test_workers_end_with_whoever_stops_asking() -> None:
+    results = ProcessPool(2).map(with_its_process, range(1000))
+    _, (_, process) = next(results)  # type: ignore[misc]
+    results.close()  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    pytest.fail("a worker goes on")
+
+
+def test_small_work_stays_in_this_process() -> None:
+    assert isinstance(engines.local(None, 8, engines.SMALL - 1), InProcess)
+    assert isinstance(engines.local(1, 8, 10 * engines.SMALL), InProcess)
+    assert isinstance(engines.local(None, 1, 10 * engines.SMALL), InProcess)
+    assert isinstance(engines.local(2, 8, 0), ProcessPool)
+
+
+DATA = Path(__file__).parent / "data" / "readers"
+
+
+def two_ranks(path: Path) -> Path:
+    for rank in (0, 1):
+        folder = path / "step0" / f"rank{rank}"
+        folder.mkdir(parents=True)
+        record = '"Torch.log.0.forward": {"input_args": [], "input_kwargs": {}, "output": []}'
+        (folder / "dump.json").write_text('{"task": "statistics", "framework": "pytorch", "data": {' + record + "}}")
+    return path
+
+
+@forks
+def test_a_rank_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = engines_survey()
+
+    def failing(folder: object, **options: object) -> object:
+        if getattr(folder, "rank", None) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return survey(folder, **options)
+
+    monkeypatch.setattr("firstnan.ranks.survey", failing)
+    report = analyze(two_ranks(tmp_path), Options(jobs=2))
+    assert report.verdict is Verdict.UNKNOWN
+    assert not report.complete
+    lost = [problem for problem in report.input.problems if problem.kind is ProblemKind.WORKER_FAILED]
+    assert [(problem.rank, problem.judged) for problem in lost] == [(1, False)]
+    assert "SIGKILL" in lost[0].detail
+    assert report.input.records == 1
+
+
+def engines_survey():  # type: ignore[no-untyped-def]
+    from firstnan.ranks import survey
+
+    return survey
+
+
+SLOW = """
+import sys, time
+from firstnan import cli, ranks
+
+def slow(folder, **options):
+    print("begun", flush=True)
+    time.sleep(60)
+
+ranks.survey = slow
+sys.exit(cli.main(["analyze", sys.argv[1], "--jobs", "2"]))
+"""
+
+
+@forks
+def test_an_interrupt_ends_everything_at_once_without_a_trace(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(textwrap.dedent(SLOW))
+    with subprocess.Popen(
+        [sys.executable, str(script), str(two_ranks(tmp_path / "dump"))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the parent and to every worker
+        _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert words == "firstnan: interrupted\n"
