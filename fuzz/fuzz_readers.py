@@ -11,7 +11,9 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from unittest import mock
 
 from fuzz_scan import scan
 from promises import BrokenPromiseError, promise
@@ -30,7 +32,6 @@ Target = Callable[[bytes], None]
 
 FOLDER = RankFolder(0, 0, Path("rank0"), "rank0")
 _LONGEST_INTEGER = 4300
-_JITER = lenient_json._from_json
 
 
 # --- names ------------------------------------------------------------------------------------------------------
@@ -48,14 +49,9 @@ def names(data: bytes) -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def without_jiter() -> Iterator[None]:
+def without_jiter() -> AbstractContextManager[object]:
     """Sound files go through the standard library inside."""
-    lenient_json._from_json = None
-    try:
-        yield
-    finally:
-        lenient_json._from_json = _JITER
+    return mock.patch.object(lenient_json, "_from_json", None)
 
 
 def json_text(data: bytes) -> None:
@@ -123,12 +119,8 @@ def served(files: Mapping[str, bytes]) -> Iterator[None]:
     def read_bytes(path: Path) -> bytes | Fault:
         return files.get(path.name, Fault(True, "no such file"))
 
-    kept = msprobe.read_bytes, callsite.read_bytes
-    msprobe.read_bytes = callsite.read_bytes = read_bytes  # type: ignore[attr-defined]
-    try:
+    with mock.patch.object(msprobe, "read_bytes", read_bytes), mock.patch.object(callsite, "read_bytes", read_bytes):
         yield
-    finally:
-        msprobe.read_bytes, callsite.read_bytes = kept  # type: ignore[attr-defined]
 
 
 def dump(data: bytes) -> None:

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Sequence
+from typing import Any
 
 BYTES = (
     b'"', b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\0", b"\n", b"\r\n", b"\xef\xbb\xbf", b"\xff\xfe",
@@ -98,7 +99,7 @@ def structure(data: bytes, others: Sequence[bytes], chance: random.Random) -> by
     holder, key = chance.choice(places)
     kind = chance.randrange(7)
     if kind == 0:
-        del holder[key]  # type: ignore[attr-defined]
+        del holder[key]
     elif kind == 1 and isinstance(holder, dict):
         _rename(holder, key, chance.choice(NAMES if str(key).count(".") else KEYS))
     elif kind == 2 and isinstance(holder, dict):
@@ -109,11 +110,11 @@ def structure(data: bytes, others: Sequence[bytes], chance: random.Random) -> by
         if not found:
             return None
         there, at = chance.choice(found)
-        holder[key] = copy.deepcopy(there[at])  # type: ignore[index]
+        holder[key] = copy.deepcopy(there[at])
     elif kind == 4 and isinstance(holder, list):
         holder.insert(chance.randint(0, len(holder)), copy.deepcopy(chance.choice(holder)))
     else:
-        holder[key] = copy.deepcopy(chance.choice(VALUES))  # type: ignore[index]
+        holder[key] = copy.deepcopy(chance.choice(VALUES))
     text = json.dumps(top, indent=chance.choice((None, None, 1)))
     return text.encode("utf-8", "surrogatepass")
 
@@ -125,9 +126,9 @@ def _parsed(data: bytes) -> object:
         return None
 
 
-def _places(value: object) -> list[tuple[dict[object, object] | list[object], object]]:
+def _places(value: object) -> list[tuple[Any, Any]]:
     """Every place below a value, as its container and its key."""
-    found: list[tuple[dict[object, object] | list[object], object]] = []
+    found: list[tuple[Any, Any]] = []
     waiting = [value]
     while waiting:
         holder = waiting.pop()
@@ -140,7 +141,7 @@ def _places(value: object) -> list[tuple[dict[object, object] | list[object], ob
     return found
 
 
-def _rename(holder: dict[object, object], key: object, name: str) -> None:
+def _rename(holder: dict[Any, Any], key: object, name: str) -> None:
     """In its place: the order of keys is the order of execution."""
     items = [(name if k == key else k, v) for k, v in holder.items()]
     holder.clear()

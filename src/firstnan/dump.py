@@ -280,7 +280,7 @@ class Passed(NamedTuple):
     at: int
     """Its index."""
     like: Record
-    """A record with this one's API, groups, peers and scalars; its tensors may be those of another call."""
+    """A record with this one's API, groups, peers and scalar arguments; its tensors may be those of another call."""
     is_bad: Callable[[], bool]
     """Whether the record holds a NaN, an infinity or a -Inf; to be asked before the next record is passed."""
 

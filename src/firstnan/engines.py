@@ -74,8 +74,9 @@ class ProcessPool:
         try:
             while waiting or busy:
                 while waiting and len(busy) < self.jobs:
-                    worker = _Worker(context, function)
-                    busy[worker.results] = worker
+                    with _interrupts_held():  # a worker begins with them held; it is never started and then forgotten
+                        worker = _Worker(context, function)
+                        busy[worker.results] = worker
                     worker.give(*waiting.pop())
                 for ready in connection.wait(list(busy)):
                     worker = busy[ready]  # type: ignore[index]
@@ -87,8 +88,9 @@ class ProcessPool:
                         worker.end()
                     yield position, result
         finally:
-            for worker in busy.values():
-                worker.kill()
+            with _interrupts_held():
+                for worker in busy.values():
+                    worker.kill()
 
 
 class _Worker(Generic[T, R]):
@@ -98,8 +100,7 @@ class _Worker(Generic[T, R]):
         self.results, other = context.Pipe()
         self._position = -1
         self._process: BaseProcess = context.Process(target=_work, args=(function, other), daemon=True)  # type: ignore[attr-defined]
-        with _interrupts_held():  # the worker begins with them held, and then ignores them
-            self._process.start()
+        self._process.start()
         other.close()  # what remains is the worker's end: it closes when the worker ends, however it ends
 
     def give(self, position: int, item: T) -> None:

@@ -22,7 +22,7 @@ from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
 MAX_ILLEGAL = 32
 """Illegal -Inf tensors that are remembered for recognising them after a cast."""
-_BUFFER_ARGUMENTS = ("input_kwargs.out", "input_kwargs.out.")
+_BUFFER_ARGUMENT = "input_kwargs.out"
 
 
 def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
@@ -33,7 +33,7 @@ def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat,
     """
     if calls:
         return tuple(t for call in calls for t in call.sent)
-    kept = tuple(t for t in record.inputs if not t.slot.startswith(_BUFFER_ARGUMENTS))
+    kept = tuple(t for t in record.inputs if not f"{t.slot}.".startswith(f"{_BUFFER_ARGUMENT}."))
     return kept + record.parameters
 
 

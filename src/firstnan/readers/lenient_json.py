@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firstnan.readers import memory
 
@@ -98,9 +98,15 @@ def loads(data: bytes) -> Parsed:
     notes: list[Oddity] = []
     try:
         with collector_off():
-            return _loads(_as_utf8(data, notes), notes)
+            text, encoding = _as_utf8(data, notes)
+            parsed = _loads(text, notes)
     except MemoryError:
         return Parsed(fault="does not fit into memory")
+    if parsed.cut is None or text is data:
+        return parsed
+    before = text[: parsed.cut.offset].decode("utf-8", "replace").encode(encoding, "replace")
+    whole = parsed.cut.offset >= len(text)
+    return replace(parsed, cut=replace(parsed.cut, offset=len(data) if whole else min(len(before), len(data))))
 
 
 def sound(data: bytes) -> object | None:
@@ -116,17 +122,18 @@ def quoted(text: str) -> str:
     return json.dumps(text)
 
 
-def _as_utf8(data: bytes, notes: list[Oddity]) -> bytes:
+def _as_utf8(data: bytes, notes: list[Oddity]) -> tuple[bytes, str]:
+    """The text in UTF-8, and the encoding it had."""
     if data.startswith(b"\xef\xbb\xbf"):
-        return data[3:]
+        return data[3:], "utf-8-sig"
     head = data[:4]
     if not head.strip(b"\0") or (b"\0" not in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))):
-        return data
+        return data, "utf-8"
     encoding = json.detect_encoding(head)
     if encoding.startswith("utf-8"):
-        return data
+        return data, encoding
     notes.append(Oddity(f"encoded as {encoding}, read all the same", False))
-    return data.decode(encoding, "replace").lstrip("\ufeff").encode("utf-8", "replace")
+    return data.decode(encoding, "replace").lstrip("\ufeff").encode("utf-8", "replace"), encoding
 
 
 def _loads(data: bytes, notes: list[Oddity]) -> Parsed:

@@ -7,6 +7,7 @@ of a large text are estimated before they are made.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 SMALL = 4 << 20
@@ -75,10 +76,10 @@ def _in_group() -> int | None:
 
 def _of_limit() -> int | None:
     """What ``ulimit -v`` leaves."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
+    if sys.platform == "win32":
         return None
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     pages = _text(_OWN_PAGES).split()
     if limit == resource.RLIM_INFINITY or not pages:
