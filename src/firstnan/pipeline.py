@@ -15,7 +15,7 @@ from firstnan.analysis.judge import with_skips
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import CallSite, Problem, ProblemKind, RankFolder, Record
 from firstnan.errors import InputError, UsageError
-from firstnan.options import Options, Progress, ProgressEvent
+from firstnan.options import EngineKind, Options, Progress, ProgressEvent
 from firstnan.ranges import format_ranges
 from firstnan.readers import layout
 from firstnan.report import Report
@@ -46,6 +46,8 @@ def trace(path: str | Path, rank: int, options: Options | None = None, progress:
 
 
 def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
+    if options.engine is EngineKind.RAY:
+        raise UsageError("the ray engine is not part of this version", hint="leave out --engine: ranks are read here")
     book = rulebook.load(options.rules)
     found = layout.find(path, options.steps, options.ranks)
     _check_asked(path, found, options)
