@@ -1,0 +1,115 @@
+"""construct.json and stack.json of long dumps: only the entries that are asked for are parsed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstnan.dump import RankFolder
+from firstnan.readers import callsite, entries
+from firstnan.readers.callers import Callers
+from firstnan.readers.entries import EntryFile, beginning_of
+from firstnan.readers.record_index import Doubt
+
+LAYER = "Module.layers.{}.Layer.forward.0"
+CONSTRUCT: dict[str, Any] = {
+    "Module.net.Net.forward.0": None,
+    **{LAYER.format(layer): "Module.net.Net.forward.0" for layer in range(300)},
+    **{f"Functional.linear.{call}.forward": LAYER.format(call // 10) for call in range(3000)},
+    'Custom.caf\u00e9 "x".0.forward': ["Module.net.Net.forward.0", 3],
+    "Torch.first.0.forward": "",
+    "megatron_micro_step_number": 4,
+}
+FRAME = "File /train/model.py, line {}, in forward, \n step()"
+STACK = {
+    str(group): [
+        [f"Functional.linear.{call}.forward" for call in range(3000) if call % 7 == group],
+        [FRAME.format(group + 1)],
+    ]
+    for group in range(7)
+}
+
+
+def folder(path: Path, **files: Any) -> RankFolder:
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content, indent=1)
+        (path / f"{name}.json").write_text(text, encoding="utf-8")
+    return RankFolder(0, 0, path, path.name)
+
+
+@pytest.mark.parametrize("region", [200, 3000, 1 << 20])
+def test_callers_of_records_and_of_their_callers(region: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "REGION", region)
+    rank = folder(tmp_path, construct=CONSTRUCT)
+    whole, _ = callsite.parents(rank)
+    names = ["Functional.linear.5.forward", "Functional.linear.2999.forward", 'Custom.caf\u00e9 "x".0.forward',
+             "Torch.first.0.forward", "Torch.absent.0.forward", "Module.a.B.parameters_grad.0"]  # fmt: skip
+    callers = Callers(rank, small=0)
+    found = callers(names)
+    assert callers.problems == ()
+    for name in (*names, LAYER.format(0), LAYER.format(299), "Module.net.Net.forward.0"):
+        assert found.get(name) == whole.get(name)
+        assert (name in found) == (name in whole)
+    assert len(found) < len(whole) or region > 100_000
+
+
+def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
+    rank = folder(tmp_path, construct=CONSTRUCT)
+    assert Callers(rank)([]) == callsite.parents(rank)[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(CONSTRUCT),
+        json.dumps(CONSTRUCT, indent=2),
+        json.dumps(CONSTRUCT, indent=1)[:-2],
+        json.dumps(CONSTRUCT, indent=1).replace("\n", "\r\n"),
+        json.dumps([*CONSTRUCT], indent=1),
+        "{}",
+        "",
+    ],
+    ids=["compact", "indented by two", "cut", "carriage returns", "a list", "empty object", "empty"],
+)
+def test_another_layout_is_read_whole(content: str, tmp_path: Path) -> None:
+    rank = folder(tmp_path, construct=content)
+    whole, problems = callsite.parents(rank)
+    callers = Callers(rank, small=0)
+    assert callers(["Functional.linear.5.forward"]) == whole
+    assert callers.problems == problems
+
+
+def test_an_entry_of_unknown_form_is_told(tmp_path: Path) -> None:
+    rank = folder(tmp_path, construct={**CONSTRUCT, "Torch.odd.0.forward": {"a": 1}})
+    callers = Callers(rank, small=0)
+    assert callers(["Torch.odd.0.forward"]) == callsite.parents(rank)[0]
+    assert len(callers.problems) == 1
+
+
+def test_call_sites_of_a_long_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = folder(tmp_path, construct=CONSTRUCT, stack=STACK)
+    names = ["Functional.linear.1234.forward", "Functional.linear.77.backward", "Torch.absent.0.forward"]
+    whole = callsite.read(rank, names)
+    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
+    assert callsite.read(rank, names) == whole
+    assert whole[0][names[0]].frames[0].line == 1234 % 7 + 1
+
+
+def test_stacks_by_name_as_old_versions_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = {f"Functional.linear.{call}.forward": [FRAME.format(call)] for call in range(1, 2000)}
+    rank = folder(tmp_path, construct=CONSTRUCT, stack=old)
+    whole = callsite.read(rank, ["Functional.linear.1234.forward"])
+    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
+    assert callsite.read(rank, ["Functional.linear.1234.forward"]) == whole
+
+
+def test_a_file_that_is_not_there_is_doubtful(tmp_path: Path) -> None:
+    with pytest.raises(Doubt):
+        EntryFile(tmp_path / "construct.json")
+
+
+def test_an_entry_begins_with_its_name() -> None:
+    assert beginning_of('caf\u00e9 "x"') == b'\n "caf\\u00e9 \\"x\\"": '

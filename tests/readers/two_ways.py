@@ -1,0 +1,68 @@
+"""One dump.json through the reader that scans and through the one that reads everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firstnan import rulebook
+from firstnan.analysis.watch import Lookout
+from firstnan.analysis.whole import WholeDump
+from firstnan.collectives import is_communication
+from firstnan.dump import RankFolder, RankView, Record
+from firstnan.readers import msprobe
+from firstnan.readers.record_index import BUFFER
+from firstnan.readers.scan import ScannedDump
+
+BOOK = rulebook.load()
+
+
+def scanned(folder: RankFolder, buffer: int = BUFFER) -> tuple[ScannedDump, Lookout]:
+    watch = Lookout(BOOK, folder.rank)
+    return ScannedDump(folder, watch, buffer), watch
+
+
+def whole(folder: RankFolder) -> tuple[WholeDump, Lookout]:
+    watch = Lookout(BOOK, folder.rank)
+    return WholeDump(msprobe.read(folder), watch), watch
+
+
+def seen(view: RankView, watch: Lookout) -> dict[str, object]:
+    """Everything a view can be asked, in a form in which NaN is equal to NaN."""
+    over = view.overview
+    watch.counting = False
+    records = view.records(0, over.end)
+    suspects = []
+    at = over.suspect
+    while at is not None:
+        suspects.append(at)
+        at = view.suspect(at + 1)
+    return {
+        "overview": over,
+        "benign": watch.benign,
+        "garbage": [record.name.full for record in watch.garbage],
+        "records": repr(tuple(records)),
+        "some": repr(tuple(view.records(over.end // 3, over.end - 1))),
+        "suspects": suspects,
+        "found": [view.find(record.name.full) is not None for record in records],
+        "absent": view.find("Torch.nothing.0.forward"),
+        "passes": view.passes(),
+        "calls": [
+            (at, is_bad(), _identity(like)) for at, like, is_bad in view.communication() if is_communication(like)
+        ],
+        "late calls": [at for at, like, _ in view.communication(over.end // 2, over.end - 1) if is_communication(like)],
+    }
+
+
+def _identity(record: Record) -> object:
+    """What one communication record that stands for another has in common with it: all arguments but tensors."""
+    scalars = [scalar for scalar in record.scalars if not scalar.slot.startswith("output")]
+    return record.name.prefix, record.name.api, repr((scalars, record.groups, record.peers, record.kwargs))
+
+
+def write(path: Path, content: str | bytes) -> RankFolder:
+    folder = path / "rank0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dump.json").write_bytes(
+        content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    )
+    return RankFolder(0, 0, folder, "rank0")
