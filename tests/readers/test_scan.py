@@ -275,3 +275,15 @@ def test_one_record_is_found_without_reading_on(tmp_path: Path) -> None:
     found = scan.find_record(folder, "Torch.relu.7.forward")
     assert repr(found) == repr(view.find("Torch.relu.7.forward"))
     assert scan.find_record(folder, "Torch.nothing.0.forward") is None
+
+
+@pytest.mark.parametrize("task", [[], {}])
+def test_a_task_of_another_type_is_doubted(tmp_path: Path, task: object) -> None:
+    written = text(plain()).replace('"task": "statistics"', f'"task": {json.dumps(task)}')
+    assert f'"task": {json.dumps(task)}' in written
+    assert "another task" in doubt(tmp_path, written)
+
+
+def test_a_name_of_foreign_bytes_is_doubted(tmp_path: Path) -> None:
+    written = text({**plain(), "Torch.XX.9.forward": forward([MASK], {}, [MASK])}).encode()
+    assert "bytes that MSProbe does not write" in doubt(tmp_path, written.replace(b"XX", b"\xf9\xf9"))

@@ -62,6 +62,8 @@ class Buffer:
         """The name of the record that begins at this place, as it is written."""
         start = record + len(RECORD)
         line = bytes(self.window[start : self.data.find(b"\n", start)])
+        if not line.isascii():
+            raise Doubt("bytes that MSProbe does not write")
         if line.endswith(_OPENS):
             return line[: -len(_OPENS)]
         if line.rstrip(b",").endswith(_EMPTY):

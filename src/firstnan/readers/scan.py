@@ -33,7 +33,7 @@ from firstnan.readers.scan_values import Sieve, build, parse
 
 _HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
 _END = b"\n }\n}"
-_TASKS = frozenset({"statistics", "tensor"})
+_TASKS = ("statistics", "tensor")
 """Tasks whose records hold statistics."""
 _GRADIENTS = b".parameters_grad"
 _BACKWARD = b".backward"
