@@ -148,8 +148,10 @@ def engines_survey():  # type: ignore[no-untyped-def]
 
 
 SLOW = """
-import os, sys, time
+import os, signal, sys, time
 from firstnan import cli, ranks
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 
 def slow(folder, **options):
     os.write(1, b"begun\\n")
