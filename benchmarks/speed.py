@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_LOAD = "import json, sys\nfor name in sys.argv[1:]:\n    with open(name) as file:\n        json.load(file)\n"
+_LOAD = "import json, sys\nfor name in sys.argv[1:]:\n    with open(name) as file:\n        data = json.load(file)\n"
 _FILES_AT_ONCE = 200
 """Files on one command line."""
 

@@ -95,11 +95,7 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
         repr(list(scanned.records(0, scanned.overview.end))),
         [scanned.suspect(start) for start in range(min(end, 4))],
         [repr(scanned.find(name)) for name in (*names, "no such record", 'a"b\\')],
-        [
-            (passed.at, passed.is_bad(), _alike(passed.like))
-            for passed in scanned.communication()
-            if is_communication(passed.like)
-        ],
+        _calls(scanned),
         scanned.passes(),
     )
     expected = (
@@ -107,7 +103,7 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
         repr(list(whole.records(0, end))),
         [whole.suspect(start) for start in range(min(end, 4))],
         [repr(whole.find(name)) for name in (*names, "no such record", 'a"b\\')],
-        [(passed.at, passed.is_bad(), _alike(passed.like)) for passed in whole.communication()],
+        _calls(whole),
         whole.passes(),
     )
     if sound:
@@ -115,6 +111,10 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
             promise(ours == theirs, f"the scan reader gives\n{ours}\nand the full reader\n{theirs}")
 
 
-def _alike(record: object) -> str:
-    """What :class:`firstnan.dump.Passed` promises of its record."""
-    return repr([getattr(record, key) for key in ("groups", "peers")])
+def _calls(view: RankView) -> list[tuple[int, bool, str]]:
+    """What :data:`firstnan.dump.Passed` promises of each call that the analysis knows."""
+    return [
+        (index, is_bad(), repr((like.groups, like.peers)))
+        for index, like, is_bad in view.communication()
+        if is_communication(like)
+    ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import firstnan
@@ -24,6 +26,27 @@ exit codes:
 
 _SUFFIXES = {".json": Format.JSON, ".md": Format.MARKDOWN, ".html": Format.HTML, ".htm": Format.HTML}
 _MOST_AROUND = 1000
+_WIDTH = 80
+"""Columns of help where there is no terminal."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse makes one for every argument, and would load a package each time to ask."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+@cache
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or _WIDTH
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size().columns or _WIDTH
+    except OSError:
+        return _WIDTH
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
         prog="firstnan",
         description="Find the rank, the operator and the line of code where NaN or Inf began, from MSProbe dumps.",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     made.add_argument("--version", action="version", version=f"firstnan {firstnan.__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="firstnan")
@@ -128,7 +151,7 @@ def _command(
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from firstnan.numerics import Number, ValueState
 
@@ -274,15 +274,14 @@ class Overview:
     """Index of the first record with a result that the watch finds saturated."""
 
 
-class Passed(NamedTuple):
-    """One communication record, named without all its values having been read."""
+Passed = tuple[int, Record, Callable[[], bool]]
+"""One communication record, named without all its values having been read (there may be very many):
 
-    at: int
-    """Its index."""
-    like: Record
-    """A record with this one's API, groups, peers and scalar arguments; its tensors may be those of another call."""
-    is_bad: Callable[[], bool]
-    """Whether the record holds a NaN, an infinity or a -Inf; to be asked before the next record is passed."""
+- its index;
+- a record with this one's API, groups, peers and scalar arguments, whose tensors may be those of another call; the
+  same object for all records that it stands for;
+- whether it holds a NaN, an infinity or a -Inf, to be asked before the next record is passed.
+"""
 
 
 class MaskRole(Enum):

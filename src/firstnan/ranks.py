@@ -57,7 +57,7 @@ def _failure(step: int, rank: int, label: str, reason: str) -> Problem:
 
 
 def find(folder: RankFolder, name: str) -> Record | None:
-    """One record of a rank by its name."""
+    """One record of a rank by its name; its index may not be known (-1)."""
     try:
         return find_record(folder, name)
     except Doubt:

@@ -46,10 +46,8 @@ def seen(view: RankView, watch: Lookout) -> dict[str, object]:
         "found": [view.find(record.name.full) is not None for record in records],
         "absent": view.find("Torch.nothing.0.forward"),
         "passes": view.passes(),
-        "calls": [
-            (at, is_bad(), _identity(like)) for at, like, is_bad in view.communication() if is_communication(like)
-        ],
-        "late calls": [at for at, like, _ in view.communication(over.end // 2, over.end - 1) if is_communication(like)],
+        "calls": [(at, bad(), _identity(like)) for at, like, bad in view.communication() if is_communication(like)],
+        "late calls": [at for at, like, _ in view.communication(over.end // 2, over.end) if is_communication(like)],
     }
 
 

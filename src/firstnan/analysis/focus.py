@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firstnan.collectives import CallKey, GroupKnowledge, calls
-from firstnan.dump import Overview, Passed, RankView, Record
+from firstnan.dump import Overview, RankView, Record
 
 SMALL = 512
 """Records of a rank that is looked at whole."""
@@ -118,13 +118,17 @@ class CallLog:
         self._log: list[int] = []
         """Index and entry of every communication record."""
 
-    def add(self, passed: Passed) -> tuple[CallKey, ...]:
-        """One more communication record."""
-        entry = self._entry_of.get(id(passed.like))
+    def add(self, at: int, like: Record) -> int:
+        """One more communication record: its index, and one that stands for it. Gives the number of its kind."""
+        entry = self._entry_of.get(id(like))
         if entry is None:
-            entry = self._new(passed.like)
-        self._places.append(passed.at)
+            entry = self._new(like)
+        self._places.append(at)
         self._log.append(entry)
+        return entry
+
+    def keys(self, entry: int) -> tuple[CallKey, ...]:
+        """The series of a kind of record."""
         return self._entries[entry][1]
 
     def _new(self, like: Record) -> int:
@@ -164,8 +168,8 @@ class CallLog:
 def count_calls(view: RankView) -> CallLog:
     """Counts a rank's calls without reading all their values."""
     log = CallLog(view.overview)
-    for passed in view.communication():
-        log.add(passed)
+    for at, like, _ in view.communication():
+        log.add(at, like)
     return log
 
 
@@ -173,11 +177,18 @@ def count_calls_from(view: RankView, suspect: int) -> tuple[CallLog, dict[CallKe
     """Counts a rank's calls; and where the first of each series stands that holds a bad value, from a suspect on."""
     log = CallLog(view.overview)
     first_bad: dict[CallKey, int] = {}
-    for passed in view.communication():
-        keys = log.add(passed)
-        if passed.at >= suspect and any(key not in first_bad for key in keys) and passed.is_bad():
+    settled: set[int] = set()
+    for at, like, is_bad in view.communication():
+        entry = log.add(at, like)
+        if at < suspect or entry in settled:
+            continue
+        keys = log.keys(entry)
+        if any(key not in first_bad for key in keys):
+            if not is_bad():
+                continue
             for key in keys:
-                first_bad.setdefault(key, passed.at)
+                first_bad.setdefault(key, at)
+        settled.add(entry)
     return log, first_bad
 
 
@@ -186,8 +197,8 @@ def ranks_at_the_ends(view: RankView) -> frozenset[int]:
     over = view.overview
     found = CallLog(over)
     for start, stop in ((0, HEAD), (max(over.end - HEAD // 2, HEAD), over.end)):
-        for passed in view.communication(start, stop):
-            found.add(passed)
+        for at, like, _ in view.communication(start, stop):
+            found.add(at, like)
     return frozenset(found.ranks)
 
 

@@ -60,7 +60,7 @@ class WholeDump:
     def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
         for record in self.records(start, self._overview.end if stop is None else stop):
             if is_communication(record):
-                yield Passed(record.index, record, partial(_is_bad, record))
+                yield record.index, record, partial(_is_bad, record)
 
     def passes(self) -> tuple[int | None, int | None]:
         backward = [

@@ -45,22 +45,24 @@ class Callers:
     def _gather(self, names: Collection[str]) -> None:
         if self._file is None:
             self._file = EntryFile(self._folder.path / FileKind.CONSTRUCT.value, self._small)
-        wanted = [name for name in names if _GRADIENTS not in name]
-        while wanted:
-            for name in wanted:
-                if name not in self._found and name not in self._absent:
-                    self._search(self._file, name)
-            above = [caller for name in wanted if (caller := self._found.get(name)) is not None]
-            wanted = [name for name in dict.fromkeys(above) if name not in self._found and name not in self._absent]
+        names = [name for name in names if _GRADIENTS not in name]
+        for name in names:  # most others stand beside the first
+            self._search(self._file, [name])
+        followed = set(names)
+        while names:
+            above = (self._found.get(name) for name in names)
+            names = [caller for caller in dict.fromkeys(above) if caller is not None and caller not in followed]
+            followed.update(names)
+            self._search(self._file, names)
 
-    def _search(self, file: EntryFile, name: str) -> None:
+    def _search(self, file: EntryFile, names: Collection[str]) -> None:
         from firstnan.readers.callsite import callers_in
 
-        entries = file.around(beginning_of(name)) if len(self._absent) < MAX_SEARCHES else None
-        if entries is None:
-            self._absent.add(name)
-            return
-        found, odd = callers_in(entries)
-        if odd or name not in found:
-            raise Doubt("entries of another form")
-        self._found.update(found)
+        left = [name for name in names if name not in self._found and name not in self._absent]
+        if left and len(self._absent) < MAX_SEARCHES:
+            for entries in file.around([beginning_of(name) for name in left]):
+                found, odd = callers_in(entries)
+                if odd:
+                    raise Doubt("entries of another form")
+                self._found.update(found)
+        self._absent.update(name for name in left if name not in self._found)

@@ -6,6 +6,7 @@ buffer, and only the entries in which something asked for stands are parsed.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from firstnan.readers import lenient_json
@@ -47,12 +48,16 @@ class EntryFile:
             if start < end:
                 self._file.add(offset + start, end - start, 1)
 
-    def around(self, needle: bytes) -> dict[str, object] | None:
-        """The entry in which the needle stands, and entries beside it."""
+    def around(self, needles: Collection[bytes]) -> Iterator[dict[str, object]]:
+        """Entries among which one of the needles stands, some at a time, until all needles were found."""
+        left = set(needles)
         for buffer, region in self._file.parts():
-            if buffer.text.find(needle, 0, region.size) >= 0:
-                return _parsed(buffer, 0, region.size)
-        return None
+            found = {needle for needle in left if buffer.text.find(needle, 0, region.size) >= 0}
+            if found:
+                yield _parsed(buffer, 0, region.size)
+                left -= found
+            if not left:
+                return
 
     def entry(self, needle: bytes) -> dict[str, object] | None:
         """The entry in which the needle stands."""

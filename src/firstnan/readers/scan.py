@@ -32,6 +32,7 @@ from firstnan.readers.scan_calls import CallReader
 from firstnan.readers.scan_values import Sieve, build, parse
 
 _HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
+_LONGEST_HEADER = 1 << 14
 _END = b"\n }\n}"
 _TASKS = ("statistics", "tensor")
 """Tasks whose records hold statistics."""
@@ -220,7 +221,7 @@ class ScannedDump:
         for buffer, region in self._file.parts(start, stop):
             begin, first = _skip(buffer, region, start) if region.first < start else (0, region.first)
             for passed in reader.calls(buffer, begin, region.size, first):
-                if passed.at >= stop:
+                if passed[0] >= stop:
                     return
                 yield passed
 
@@ -233,21 +234,19 @@ class ScannedDump:
 
 
 def find_record(folder: RankFolder, name: str) -> Record | None:
-    """One record of a file that is read no further than to it.
+    """One record of a file that is read no further than to it; which index it has is not found out, it is -1.
 
     Raises:
         Doubt: the file is not laid out as MSProbe writes it.
     """
     needle = _needle(name)
-    file = RecordFile(folder.path / FileKind.DUMP.value)
-    index = 0
+    file = RecordFile(folder.path / FileKind.DUMP.value, BUFFER // 4)
     for buffer, filled, offset in file.first_pass():
         start = _header(buffer, filled) if offset == 0 else 0
         end = _without_tail(buffer, start, filled) if offset + filled == file.size else filled
         begin = buffer.text.find(needle, start, end)
         if begin >= 0:
-            return _found(buffer, begin, end, index + buffer.text.count(RECORD, start, begin))
-        index += buffer.text.count(RECORD, start, end)
+            return _found(buffer, begin, end, -1)
     return None
 
 
@@ -266,7 +265,8 @@ def _header(buffer: Buffer, filled: int) -> int:
     Raises:
         Doubt: the file does not begin as MSProbe's do, or holds no statistics.
     """
-    match = _HEADER.match(buffer.data[:filled] + RECORD)
+    begins = buffer.data[: min(filled, _LONGEST_HEADER)]
+    match = _HEADER.match(begins + RECORD if len(begins) == filled else begins)
     if match is None or match.end() > filled:
         raise Doubt("another header")
     found = lenient_json.sound(match[0] + b"}}")

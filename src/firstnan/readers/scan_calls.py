@@ -16,6 +16,7 @@ from firstnan.readers.scan_values import build, parse
 
 _CALL = b"Distributed."
 _MINT = RECORD + b"Mint"
+_NAMED = b'.forward": {'
 _DTYPE = b'"dtype": '
 _LAST_KEY = b'"requires_grad": '
 _NUMBERS = re.compile(rb'"(?:Max|Min|Mean|Norm)": [^\n]*')
@@ -34,7 +35,7 @@ class CallReader:
 
     def calls(self, buffer: Buffer, known: int, end: int, index: int) -> Iterator[Passed]:
         """The communication records in a part of the buffer; its first record has this index."""
-        text, data = buffer.text, buffer.data
+        text, data, window, kinds = buffer.text, buffer.data, buffer.window, self._known
         hit = text.find(_CALL, known, end)
         while hit >= 0:
             begin = hit - len(RECORD)
@@ -48,12 +49,13 @@ class CallReader:
                 stop = end
             index += text.count(RECORD, known, begin)
             known = begin
-            key = _key(buffer, begin, stop)
-            like = self._known.get(key)
+            output = text.find(OUTPUT, hit, stop)
+            key = _key(bytes(window[begin + len(RECORD) : stop if output < 0 else output]))
+            like = kinds.get(key)
             if like is None:
                 like = self._new(key, build(self._builder, *parse(buffer, begin, stop), index))
             self._current = buffer, begin, stop, index
-            yield Passed(index, like, self._is_bad)
+            yield index, like, self._is_bad
             hit = text.find(_CALL, stop, end)
 
     def _new(self, key: object, record: Record) -> Record:
@@ -72,19 +74,19 @@ class CallReader:
         return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
 
 
-def _key(buffer: Buffer, begin: int, stop: int) -> object:
-    """The same for records of one API that differ in nothing but their number and their tensors' values."""
-    output = buffer.text.find(OUTPUT, begin, stop)
-    taken = bytes(buffer.window[begin : stop if output < 0 else output])
-    named = taken.find(b'": {', len(RECORD))
-    parts = taken[len(RECORD) : named].rsplit(b".", 2)
-    if len(parts) != 3 or not parts[1].isdigit() or parts[2] != b"forward" or b'"' in parts[0]:
+def _key(taken: bytes) -> object:
+    """The same for records of one API that differ in nothing but their number and their tensors' values.
+
+    ``taken`` is a record up to its results, from its name on.
+    """
+    named = taken.find(_NAMED)
+    stem = taken[:named].rstrip(b"0123456789")
+    if named < 0 or len(stem) == named or not stem.endswith(b".") or b'"' in stem:
         raise Doubt("a communication record with another name")
-    api = parts[0]
     tensor = taken.find(_DTYPE, named)
     if tensor < 0:
-        return api, taken[named:]
+        return stem, taken[named:]
     last = taken.rfind(_LAST_KEY)
-    if last < tensor or taken.find(_DTYPE, tensor + 1) >= 0:
-        return api, _NUMBERS.sub(b"", taken[named:])
-    return api, taken[named:tensor], taken[last:]
+    if last < tensor or taken.find(_DTYPE, tensor + 1, last) >= 0:
+        return stem, _NUMBERS.sub(b"", taken[named:])
+    return stem, taken[named:tensor], taken[last:]
