@@ -377,6 +377,7 @@ def test_nothing_is_written_into_the_dump(tmp_path: Path) -> None:
     assert {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*")} == before
 
 
-def test_an_engine_that_does_not_exist_yet_is_refused_rather_than_replaced(tmp_path: Path) -> None:
+def test_an_engine_that_does_not_exist_yet_is_refused_rather_than_replaced() -> None:
+    example = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
     with pytest.raises(UsageError, match="ray engine"):
-        firstnan.analyze(tmp_path, Options(engine=EngineKind.RAY))
+        firstnan.analyze(example, Options(engine=EngineKind.RAY))

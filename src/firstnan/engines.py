@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from firstnan.errors import UsageError
+from firstnan.options import EngineKind, Options
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import BaseContext
@@ -177,6 +180,17 @@ def _context() -> BaseContext:
     import multiprocessing
 
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+
+
+def chosen(options: Options, items: int, total_bytes: int) -> Engine:
+    """The engine that the options ask for.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    if options.engine is EngineKind.RAY:
+        raise UsageError("the ray engine is not part of this version", hint="leave out --engine: ranks are read here")
+    return local(options.jobs, items, total_bytes)
 
 
 def local(jobs: int | None, items: int, total_bytes: int) -> Engine:

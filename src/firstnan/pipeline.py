@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstnan import engines, ranks, rulebook
+from firstnan import looks, ranks, rulebook
 from firstnan.analysis import assemble
-from firstnan.analysis.again import Question, answer
+from firstnan.analysis.again import Ask, answer
 from firstnan.analysis.judge import with_skips
 from firstnan.analysis.summary import RankSummary
-from firstnan.dump import CallSite, Problem, ProblemKind, RankFolder, Record
+from firstnan.dump import Problem, ProblemKind
 from firstnan.errors import InputError, UsageError
-from firstnan.options import EngineKind, Options, Progress, ProgressEvent
+from firstnan.options import Options, Progress
 from firstnan.ranges import format_ranges
 from firstnan.readers import layout
+from firstnan.readers.layout import Layout
 from firstnan.report import Report
-from firstnan.rulebook import Rulebook
 
 if TYPE_CHECKING:
+    from firstnan.analysis.callsites import Lookup as SiteLookup
+    from firstnan.analysis.peers import Lookup as RecordLookup
     from firstnan.excerpt import Excerpt
 
 
@@ -46,34 +48,69 @@ def trace(path: str | Path, rank: int, options: Options | None = None, progress:
 
 
 def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
-    if options.engine is EngineKind.RAY:
-        raise UsageError("the ray engine is not part of this version", hint="leave out --engine: ranks are read here")
     book = rulebook.load(options.rules)
+    found = find(path, options)
+    survey = partial(ranks.survey, book=book, excluded=options.exclude_ops)
+    summaries = looks.at_each(found.folders, survey, ranks.lost, options, progress)
+    check_readable(path, summaries)
+    known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
+    return conclude(
+        path=str(path),
+        summaries=summaries,
+        problems=found.problems,
+        known=known,
+        left_out=sorted(set(known) - set(options.ranks)) if options.ranks else [],
+        ask=partial(looks.again, found.folders, book, options),
+        sites=partial(looks.call_sites, found.folders),
+        record=partial(looks.record, found.folders),
+        alone=alone,
+    )
+
+
+def conclude(
+    *,
+    path: str,
+    summaries: Iterable[RankSummary],
+    problems: Sequence[Problem],
+    known: Sequence[int],
+    left_out: Sequence[int],
+    ask: Ask,
+    sites: SiteLookup,
+    record: RecordLookup,
+    alone: bool = False,
+) -> Report:
+    """From the summaries of all ranks to the report.
+
+    ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
+    asked for; the last three are ways back to the ranks' files.
+    """
+    by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
+    for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
+        by_step.setdefault(summary.step, {})[summary.rank] = summary
+    answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
+    report = assemble.report(path, with_skips(answers), problems, known, left_out)
+    if not report.root_causes:
+        return report
+    from firstnan.analysis import advice, callsites, peers  # a healthy run does not need them
+
+    report = callsites.add(report, sites)
+    there = sorted({rank for found in by_step.values() for rank in found})
+    return advice.add(peers.add(report, there, record))
+
+
+def find(path: Path, options: Options) -> Layout:
+    """The ranks and steps at a path that are asked for.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: a step or rank that is asked for is not there.
+    """
     found = layout.find(path, options.steps, options.ranks)
     _check_asked(path, found, options)
-    summaries = _read_ranks(found.folders, book, options, progress)
-    _check_readable(path, summaries)
-    known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
-    left_out = sorted(set(known) - set(options.ranks)) if options.ranks else []
-    by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in found.problems if p.step is not None}
-    for summary in summaries:
-        by_step.setdefault(summary.step, {})[summary.rank] = summary
-    ask = partial(_ask, found.folders, book, options)
-    answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
-    report = assemble.report(str(path), with_skips(answers), found.problems, known, left_out)
-    return _explained(report, found.folders, sorted({s.rank for s in summaries})) if report.root_causes else report
+    return found
 
 
-def _explained(report: Report, folders: tuple[RankFolder, ...], there: list[int]) -> Report:
-    """The report with the call sites of its causes, the same operators on other ranks, and advice."""
-    from firstnan.analysis import advice, callsites, peers
-
-    report = callsites.add(report, partial(_callsites, folders))
-    report = peers.add(report, there, partial(_record, folders))
-    return advice.add(report)
-
-
-def _check_asked(path: Path, found: layout.Layout, options: Options) -> None:
+def _check_asked(path: Path, found: Layout, options: Options) -> None:
     for what, asked, there in (
         ("step", options.steps, found.found_steps),
         ("rank", options.ranks, found.found_ranks),
@@ -84,8 +121,12 @@ def _check_asked(path: Path, found: layout.Layout, options: Options) -> None:
             raise UsageError(f"no {what} {format_ranges(absent)} at {path}", hint=f"{what}s that are there: {seen}")
 
 
-def _check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
-    """Nothing readable is an error; readable files without records are an answer (unknown)."""
+def check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
+    """Nothing readable is an error; readable files without records are an answer (unknown).
+
+    Raises:
+        InputError: no rank could be read.
+    """
     unread = {ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE}
     if summaries and all(any(p.kind in unread and not p.judged for p in s.problems) for s in summaries):
         first = next(p for p in next(iter(summaries)).problems if p.kind in unread)
@@ -140,50 +181,3 @@ def rules_text(path: Path | None) -> str:
         UsageError: the rules file cannot be read.
     """
     return rulebook.default_text() if path is None else rulebook.render(rulebook.load(path))
-
-
-def _read_ranks(
-    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, progress: Progress | None
-) -> list[RankSummary]:
-    total = sum(f.dump_bytes for f in folders)
-    order = sorted(folders, key=lambda f: -f.dump_bytes)
-    engine = engines.local(options.jobs, len(order), total)
-    done, summaries = 0, []
-    for position, summary in engine.map(partial(ranks.survey, book=book, excluded=options.exclude_ops), order):
-        folder = order[position]
-        summaries.append(ranks.lost(folder, summary.reason) if isinstance(summary, engines.Failed) else summary)
-        done += folder.dump_bytes
-        if progress is not None:
-            progress(ProgressEvent(len(summaries), len(order), done, total))
-    return sorted(summaries, key=lambda s: (s.step, s.rank))
-
-
-def _ask(
-    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
-) -> list[RankSummary]:
-    """Second looks at some ranks."""
-    where = {(folder.step, folder.rank): folder for folder in folders}
-    asked = [(where[q.summary.step, q.summary.rank], q) for q in questions]
-    asked.sort(key=lambda one: -one[0].dump_bytes)
-    engine = engines.local(options.jobs, len(asked), sum(folder.dump_bytes for folder, _ in asked))
-    work = partial(ranks.again_at, book=book, excluded=options.exclude_ops)
-    return [
-        ranks.not_again(asked[position][1].summary, summary.reason) if isinstance(summary, engines.Failed) else summary
-        for position, summary in engine.map(work, asked)
-    ]
-
-
-def _callsites(
-    folders: tuple[RankFolder, ...], step: int, rank: int, names: Collection[str]
-) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
-    folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
-    from firstnan.readers import callsite
-
-    return callsite.read(folder, names) if folder else ({}, ())
-
-
-def _record(folders: tuple[RankFolder, ...], step: int, rank: int, name: str) -> Record | None:
-    folder = next((f for f in folders if (f.step, f.rank) == (step, rank)), None)
-    if folder is None:
-        return None
-    return ranks.find(folder, name)

@@ -128,6 +128,15 @@ def load(path: Path | None = None) -> Rulebook:
     return Rulebook(tuple(rules.values()))
 
 
+def parse(text: str) -> Rulebook:
+    """The rules of a rules file that is complete in itself, such as :func:`render` makes.
+
+    Raises:
+        UsageError: it is not TOML or has another form.
+    """
+    return Rulebook(tuple(_parse(text, "given rules")))
+
+
 def _parse(text: str, source: str) -> list[Rule]:
     try:
         data = tomllib.loads(text)

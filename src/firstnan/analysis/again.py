@@ -46,6 +46,10 @@ class Question:
     wanted: Wanted | None = None
     """Show these calls. With neither of the two: count the calls."""
 
+    @property
+    def is_count(self) -> bool:
+        return not self.whole and self.wanted is None
+
 
 Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
 """Questions to ranks -> their summaries, with the answers in them."""
