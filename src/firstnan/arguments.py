@@ -24,6 +24,13 @@ exit codes:
   4  undecided: nothing could be judged, or clean but not complete
 """
 
+EXIT_CODES_OF_SCAN = """\
+exit codes:
+  0  the part is written, whatever it holds
+  2  usage: the request makes no sense, or the part could not be written
+  3  no dump at the path
+"""
+
 _SUFFIXES = {".json": Format.JSON, ".md": Format.MARKDOWN, ".html": Format.HTML, ".htm": Format.HTML}
 _MOST_AROUND = 1000
 _WIDTH = 80
@@ -88,6 +95,31 @@ def parser() -> argparse.ArgumentParser:
     _reading(trace, ranks=False)
     _showing(trace, list(Format), SINGLE_RANK_FILE)
 
+    scan = _command(
+        commands,
+        "scan",
+        "first of two stages: look at the ranks of this host and write what merge needs, some KB for each",
+        "Run it on every host over its own ranks, copy the part files to one place, and merge them there.",
+        EXIT_CODES_OF_SCAN,
+    )
+    _input(scan)
+    scan.add_argument("-o", "--output", type=Path, metavar="FILE", help="the part file (default: stdout)")
+    scan.add_argument(
+        "--others",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="PART",
+        help="part files of the other hosts: answer what merging will ask of the ranks here",
+    )
+    _reading(scan)
+    scan.add_argument("--lang", choices=[language.value for language in Language], help="language of what is said")
+
+    merge = _command(commands, "merge", "second of two stages: one report from the part files of all hosts")
+    merge.add_argument("parts", type=Path, nargs="+", metavar="PART", help="files that 'firstnan scan' wrote")
+    merge.add_argument("--jobs", type=_jobs, metavar="N", help="processes where files are read again")
+    _showing(merge, [form for form in Format if form is not Format.MISSION], CROSS_RANK_FILE)
+
     show = _command(commands, "show", "look at the records around one place")
     _input(show)
     _rank(show)
@@ -144,13 +176,17 @@ _Commands = argparse._SubParsersAction  # the type has no public name
 
 
 def _command(
-    commands: _Commands[argparse.ArgumentParser], name: str, summary: str, epilog: str = ""
+    commands: _Commands[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    epilog: str = "",
+    exit_codes: str = EXIT_CODES,
 ) -> argparse.ArgumentParser:
     return commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
+        epilog=f"{epilog}\n\n{exit_codes}" if epilog else exit_codes,
         formatter_class=_Help,
     )
 

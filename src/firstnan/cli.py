@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from firstnan import arguments as command_line
@@ -18,6 +19,7 @@ from firstnan.options import Options
 from firstnan.output import check_target, write_whole
 from firstnan.printable import printable
 from firstnan.progress import ReadingProgress
+from firstnan.ranges import format_ranges
 from firstnan.readers.lenient_json import HAS_JITER
 from firstnan.report import Report
 from firstnan.reporters import Format, Settings, View, load, render
@@ -71,35 +73,100 @@ def _trace(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace, view: View) -> int:
-    form, target, language = command_line.form(chosen), chosen.output, _language(chosen)
-    mission_file: Path | None = getattr(chosen, "mission_file", None)
-    to_file = target is not None and str(target) != "-"
-    for file in (target if to_file else None, mission_file):
-        if file is not None:
-            check_target(file, chosen.path)
-    if to_file and mission_file is not None and target.resolve() == mission_file.resolve():
-        raise UsageError(f"'{target}' cannot hold both the report and the mission's file")
-    load(form)  # a form that is not there is told before the work, not after
+    form = _form(chosen, [chosen.path])
     options = command_line.options(chosen)
-    settings = Settings(
-        language=language,
+    settings = _settings(chosen, view, _rank(chosen) if view is View.TRACE else None)
+    return _deliver(_read(chosen.path, settings, options), form, settings, chosen)
+
+
+def _merge(chosen: argparse.Namespace) -> int:
+    from firstnan import stages
+
+    load(command_line.form(chosen))
+    parts, problems = stages.read_all(chosen.parts)
+    form = _form(chosen, [part.folder.path for one in parts for part in one.ranks[:1]])
+    for file in chosen.parts:
+        if file in (chosen.output, chosen.mission_file):
+            raise UsageError(f"'{file}' cannot be both a part and the report")
+    settings = _settings(chosen, View.FULL)
+    _say_what_is_lacking(settings.language)
+    return _deliver(stages.put_together(parts, Options(jobs=chosen.jobs), problems=problems), form, settings, chosen)
+
+
+def _form(chosen: argparse.Namespace, dumps: Sequence[Path]) -> Format:
+    """The form of the report. What is wrong with the request is told here, before the work and not after."""
+    form, mission_file = command_line.form(chosen), getattr(chosen, "mission_file", None)
+    files = [file for file in (_target(chosen), mission_file) if file is not None]
+    for file in files:
+        for dump in dumps:
+            check_target(file, dump)
+    if len(files) == 2 and files[0].resolve() == files[1].resolve():
+        raise UsageError(f"'{files[0]}' cannot hold both the report and the mission's file")
+    load(form)
+    return form
+
+
+def _target(chosen: argparse.Namespace) -> Path | None:
+    """The file to write; None: stdout."""
+    target: Path | None = chosen.output
+    return None if target is None or str(target) == "-" else target
+
+
+def _settings(chosen: argparse.Namespace, view: View, rank: int | None = None) -> Settings:
+    to_file = _target(chosen) is not None
+    return Settings(
+        language=_language(chosen),
         view=view,
-        rank=_rank(chosen) if view is View.TRACE else None,
+        rank=rank,
         verbose=chosen.verbose,
         redact=chosen.redact,
         width=_DEFAULT_WIDTH if to_file else _width(),
         colour=not to_file and _colour(),
     )
-    report = _read(chosen.path, settings, options)
+
+
+def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.Namespace) -> int:
+    """The report to where it is wanted; gives the exit code."""
     content = render(report, form, settings)
+    mission_file: Path | None = getattr(chosen, "mission_file", None)
     if mission_file is not None:
-        write_whole(mission_file, render(report, Format.MISSION, settings).encode("utf-8"))
-        _say(text("output.written", language, file=Words(printable(str(mission_file)))))
-    if to_file:
+        step = replace(settings, view=View.RANKS) if settings.view is View.FULL else settings
+        write_whole(mission_file, render(report, Format.MISSION, step).encode("utf-8"))
+        _say(text("output.written", settings.language, file=Words(printable(str(mission_file)))))
+    target = _target(chosen)
+    if target is None:
+        _put(content, is_text=form is Format.TEXT)
+    else:
         write_whole(target, content.encode("utf-8"))
-        return report.exit_code
-    _put(content, is_text=form is Format.TEXT)
     return report.exit_code
+
+
+def _scan(chosen: argparse.Namespace) -> int:
+    from firstnan import parts, stages
+
+    target, language = _target(chosen), _language(chosen)
+    if target is not None:
+        check_target(target, chosen.path)
+    others = [parts.read(file) for file in chosen.others]
+    options = command_line.options(chosen)
+    _say_what_is_lacking(language)
+    with ReadingProgress(language) as progress:
+        part = stages.scan(chosen.path, options, progress, others)
+    content = parts.to_text(part)
+    if target is None:
+        _put(content, is_text=False)
+    else:
+        write_whole(target, content.encode("utf-8"))
+    suspected = {one.folder.rank for one in part.ranks if one.summary.suspect is not None}
+    _say(
+        text(
+            "scan.done" if suspected else "scan.clean",
+            language,
+            ranks=Words(format_ranges(sorted({one.folder.rank for one in part.ranks}))),
+            suspected=Words(format_ranges(sorted(suspected))),
+        )
+    )
+    return 0
 
 
 def _rank(chosen: argparse.Namespace) -> int:
@@ -172,6 +239,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "analyze": _analyze,
     "ranks": _ranks,
     "trace": _trace,
+    "scan": _scan,
+    "merge": _merge,
     "show": _show,
     "rules": _rules,
     "schema": _schema,

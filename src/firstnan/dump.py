@@ -197,6 +197,8 @@ class ProblemKind(Enum):
     """Groups are not recorded: calls were matched by name and number, with low confidence."""
     WORKER_FAILED = "worker_failed"
     """The work on this rank failed (an error of the tool, or a process that was killed); the others went on."""
+    NOT_REACHED = "not_reached"
+    """A second look at the rank was needed where its files cannot be reached (parts of other hosts)."""
     LIMIT = "limit"
     """A documented limit of the tool was reached; what lies beyond was not looked at."""
 

@@ -40,17 +40,27 @@ def at_each(
 
 def again(
     folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
-) -> list[RankSummary]:
-    """Second looks at some ranks."""
+) -> list[tuple[Question, RankSummary]]:
+    """Second looks at some ranks: each question with its answer."""
     where = {(folder.step, folder.rank): folder for folder in folders}
     asked = [(where[q.summary.step, q.summary.rank], q) for q in questions]
     asked.sort(key=lambda one: -one[0].dump_bytes)
     engine = engines.chosen(options, len(asked), sum(folder.dump_bytes for folder, _ in asked))
     work = partial(ranks.again_at, book=book, excluded=options.exclude_ops)
-    return [
-        ranks.not_again(asked[position][1].summary, summary.reason) if isinstance(summary, engines.Failed) else summary
-        for position, summary in engine.map(work, asked)
-    ]
+    found = []
+    for position, result in engine.map(work, asked):
+        question = asked[position][1]
+        if isinstance(result, engines.Failed):
+            result = ranks.not_again(question.summary, result.reason)
+        found.append((question, result))
+    return found
+
+
+def answers(
+    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
+) -> list[RankSummary]:
+    """The answers alone."""
+    return [answer for _, answer in again(folders, book, options, questions)]
 
 
 def call_sites(

@@ -60,7 +60,7 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
         problems=found.problems,
         known=known,
         left_out=sorted(set(known) - set(options.ranks)) if options.ranks else [],
-        ask=partial(looks.again, found.folders, book, options),
+        ask=partial(looks.answers, found.folders, book, options),
         sites=partial(looks.call_sites, found.folders),
         record=partial(looks.record, found.folders),
         alone=alone,

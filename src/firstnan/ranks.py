@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from firstnan.analysis import again
-from firstnan.analysis.again import Question
+from firstnan.analysis.again import AllCalls, Question
 from firstnan.analysis.look import look
 from firstnan.analysis.summary import RankSummary
 from firstnan.analysis.watch import Lookout
@@ -24,6 +24,23 @@ T = TypeVar("T")
 def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
     """The first look at a rank."""
     return _look(folder, book, excluded, whole=False)
+
+
+def survey_all(
+    folder: RankFolder, book: Rulebook, excluded: Collection[str], most_calls: int
+) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+    """The first look at a rank, the same with its calls counted, and all its calls where they are few."""
+    callers = Callers(folder)
+
+    def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+        summary = look(view, watch, callers)
+        if not summary.records:
+            return summary, summary, None
+        counted = again.count(view, summary) if summary.made is None else summary
+        return summary, counted, again.all_calls(view, watch, callers, summary, most_calls)
+
+    summary, counted, calls = _read(folder, book, excluded, use)
+    return _with(summary, callers.problems), counted, calls
 
 
 def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:
@@ -69,7 +86,11 @@ def find(folder: RankFolder, name: str) -> Record | None:
 def _look(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, whole: bool) -> RankSummary:
     callers = Callers(folder)
     summary = _read(folder, book, excluded, lambda view, watch: look(view, watch, callers, whole=whole))
-    return replace(summary, problems=(*summary.problems, *callers.problems))
+    return _with(summary, callers.problems)
+
+
+def _with(summary: RankSummary, problems: Collection[Problem]) -> RankSummary:
+    return replace(summary, problems=(*summary.problems, *problems))
 
 
 def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Callable[[RankView, Lookout], T]) -> T:

@@ -14,6 +14,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,9 +23,9 @@ from firstnan.analysis.judge import StepAnswer, judge
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.propagation import Arrival
 from firstnan.analysis.series import Message, Series, series_of
-from firstnan.analysis.summary import CallWindow, ParentsOf, RankSummary
+from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary
 from firstnan.analysis.watch import Lookout
-from firstnan.collectives import group_id
+from firstnan.collectives import CallKey, group_id
 from firstnan.dump import RankView
 
 
@@ -83,26 +84,72 @@ def with_calls(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, wanted: Wanted
 ) -> RankSummary:
     """The summary with the wanted calls added to those that are kept."""
-    from firstnan.analysis.endings import outcomes
-    from firstnan.analysis.summarize import facts_of, flow_of
-
     log = count_calls(view)
+    places = _places(log, summary.rank, wanted)
+    windows = [CallWindow(index, log.before(index)) for index in places]
+    return _shown(summary, _facts(view, watch, parents_of, summary, places), windows)
+
+
+@dataclass(frozen=True, slots=True)
+class AllCalls:
+    """All calls of a rank that made few: what a second look at any of them would show."""
+
+    log: tuple[tuple[int, tuple[CallKey, ...]], ...]
+    """Index and series of every communication record, in order."""
+    facts: tuple[CommFact, ...]
+    """All of them, judged."""
+
+
+def all_calls(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, most: int
+) -> AllCalls | None:
+    """All calls of a rank, for whoever cannot read its file later; None when there are more than ``most``."""
+    log = tuple(count_calls(view))
+    if len(log) > most:
+        return None
+    return AllCalls(log, _facts(view, watch, parents_of, summary, [index for index, _ in log]))
+
+
+def with_known_calls(summary: RankSummary, known: AllCalls, wanted: Wanted) -> RankSummary:
+    """What :func:`with_calls` gives, without the file."""
+    places = _places(known.log, summary.rank, wanted)
+    facts = [fact for fact in known.facts if fact.call.index in places]
+    windows = []
+    for place in places:
+        before = Counter(key for index, keys in known.log if index < place for key in keys)
+        windows.append(CallWindow(place, dict(before)))
+    return _shown(summary, facts, windows)
+
+
+def _places(log: Iterable[tuple[int, tuple[CallKey, ...]]], rank: int, wanted: Wanted) -> list[int]:
+    """Indices of the records that hold a wanted call."""
     world_id = group_id(wanted.world)
-    places = []
+    places: dict[int, None] = {}
     counts: dict[Series, int] = {}
     for index, keys in log:
         for key in keys:
-            series = series_of(key, summary.rank, wanted.world, world_id)
+            series = series_of(key, rank, wanted.world, world_id)
             if series is None:
                 continue
             nth = counts.get(series, 0)
             counts[series] = nth + 1
-            if (series, nth) in wanted.calls and index not in places:
-                places.append(index)
+            if (series, nth) in wanted.calls:
+                places[index] = None
+    return list(places)
+
+
+def _facts(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, places: Iterable[int]
+) -> tuple[CommFact, ...]:
+    from firstnan.analysis.endings import outcomes
+    from firstnan.analysis.summarize import facts_of, flow_of
+
     records = [record for index in places for record in view.records(index, index + 1)]
     flow = flow_of(view, watch, parents_of, records, summary.horizon)
-    facts = facts_of(flow, outcomes(flow, truncated=summary.truncated))
-    windows = [CallWindow(index, log.before(index)) for index in places]
+    return tuple(facts_of(flow, outcomes(flow, truncated=summary.truncated)))
+
+
+def _shown(summary: RankSummary, facts: Iterable[CommFact], windows: Iterable[CallWindow]) -> RankSummary:
     return replace(
         summary,
         calls=tuple(sorted((*summary.calls, *facts), key=lambda fact: fact.call.index)),

@@ -57,6 +57,11 @@ PROBLEMS: dict[str, str] = {
         "Nothing of it was used; a cause on it would not be seen. If its process was killed, run again with fewer "
         "--jobs."
     ),
+    "problem.not_reached": "its files could not be looked at a second time from here",
+    "problem.not_reached.effect": (
+        "The cause may be less certain than a run over all files would tell. On that host, scan again with --others "
+        "and all part files, then merge."
+    ),
     "problem.limit": "a limit of this tool was reached",
     "problem.limit.effect": "What lies beyond was not looked at.",
 }

@@ -247,6 +247,8 @@ REPORT: dict[str, str] = {
     "progress.reading": "reading ranks",
     "progress.ranks": "reading ranks {done}",
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
+    "scan.done": "ranks {ranks} looked at, something suspected on {suspected}; merge the parts of all hosts",
+    "scan.clean": "ranks {ranks} looked at, nothing suspected; merge the parts of all hosts",
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
     "setup.jiter": "jiter (reading is slower)",

@@ -53,6 +53,10 @@ PROBLEMS: dict[str, str] = {
     "problem.worker_failed.effect": (
         "该 rank 的内容均未使用；如果根因在该 rank 上则看不到。如果进程被杀死，请用更小的 --jobs 重新运行。"
     ),
+    "problem.not_reached": "从这里无法再次查看其文件",
+    "problem.not_reached.effect": (
+        "结论可能不如一次分析全部文件时确定。请在该主机上用 --others 加上所有 part 文件重新 scan，再 merge。"
+    ),
     "problem.limit": "达到本工具的限制",
     "problem.limit.effect": "超出部分未查看。",
 }
