@@ -117,20 +117,19 @@ def _live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> fro
     live: set[int] = set()
     before: dict[int, set[int]] = {}
     for position, call in enumerate(matching.calls):
-        bad = [f for f in call.members.values() if Side.BAD in (f.sent, f.received)]
+        bad = {rank: f for rank, f in call.members.items() if Side.BAD in (f.sent, f.received)}
         if not bad:
             continue
-        if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad):
+        if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad.values()):
             live.add(position)
         if any(summaries[rank].outlasts(fact) for rank, fact in call.members.items()):
             live.add(position)
         if call.is_p2p and call.receiver in call.absent:
             live.add(position)
-        for rank, fact in call.members.items():
-            if fact in bad:
-                for index in fact.next_calls:
-                    for after in matching.of.get((rank, index), ()):
-                        before.setdefault(after, set()).add(position)
+        for rank, fact in bad.items():
+            for index in fact.next_calls:
+                for after in matching.of.get((rank, index), ()):
+                    before.setdefault(after, set()).add(position)
     for rank, summary in summaries.items():
         for event in summary.events:
             for index in event.pending:
