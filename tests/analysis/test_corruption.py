@@ -131,6 +131,18 @@ def test_a_corrupt_result_is_the_cause_of_what_it_led_to(tmp_path: Path) -> None
     assert (cause.mechanism.kind, cause.mechanism.confidence) == (MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN)
 
 
+def test_a_wrong_sum_that_explains_nothing_is_told_beside_the_cause(tmp_path: Path) -> None:
+    """The sum is three times too large, and adding that to 1 gives Inf: no input of that size makes it."""
+    run = Run()
+    for rank, value in enumerate([5.0, 15.0]):
+        mine = run.rank(rank)
+        call = mine.all_reduce(t(2.0 + rank), t(value), op="SUM")
+        born = mine.op("Tensor.__add__", [t(value), t(1.0)], [t(INF) if rank else t(6.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.op_name, cause.where) == (1, born, Where.OPERATOR)
+    assert [(one.op_name, one.reason.key) for one in cause.alternatives] == [(call, "reason.impossible_result")]
+
+
 def test_a_sound_large_result_is_no_corruption(tmp_path: Path) -> None:
     run = Run()
     for rank in (0, 1):

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
+import math
+
 from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import MatchedCall, Matching
+from firstnan.analysis.mechanism import explain
 from firstnan.analysis.propagation import RankOutcome
 from firstnan.analysis.summary import Side
 from firstnan.dump import Direction
 from firstnan.numerics import limits, magnitude
 from firstnan.ranges import format_ranges
-from firstnan.report import Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+from firstnan.report import Alternative, Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+
+_OF_SIZE = frozenset(
+    {
+        *(MechanismKind.FP16_OVERFLOW, MechanismKind.BF16_OVERFLOW, MechanismKind.FP32_OVERFLOW),
+        *(MechanismKind.EXP_OVERFLOW, MechanismKind.CAST_OVERFLOW, MechanismKind.SATURATION),
+        *(MechanismKind.LARGE_VALUE_PROPAGATION, MechanismKind.INF_MINUS_INF),
+    }
+)
+"""Mechanisms by which a value that is too large, and nothing else about it, becomes non-finite."""
 
 
 def corrupted(
     step: int, outcomes: tuple[RankOutcome, ...], matching: Matching
 ) -> tuple[list[RankOutcome], list[RootCause]]:
-    """Takes out the births whose run-up begins at a communication result that is finite and impossible."""
+    """Takes out the births that follow from a communication result that is finite and impossible.
+
+    Example: all_reduce of 2 and 3 gives 1e37, whose square overflows: the communication is the cause. It gives 9, and
+    adding 1 to that gives Inf: no value of the inputs makes that, so that the sum stays the cause, and the impossible
+    result is told beside it (:func:`impossible_before`).
+    """
     kept: list[RankOutcome] = []
     found: dict[int, tuple[MatchedCall, list[RankOutcome]]] = {}
     for outcome in outcomes:
         call = _impossible_call(outcome, matching)
-        if call is None:
+        if call is None or not _explains(call, outcome):
             kept.append(outcome)
         else:
             found.setdefault(id(call), (call, []))[1].append(outcome)
     return kept, [_corrupt_cause(step, call, reached) for call, reached in found.values()]
+
+
+def impossible_before(step: int, outcome: RankOutcome, matching: Matching) -> tuple[Alternative, ...]:
+    """The impossible result on the way to a birth that it does not explain."""
+    call = _impossible_call(outcome, matching)
+    if call is None:
+        return ()
+    fact = call.members[outcome.rank]
+    reason = Note("reason.impossible_result", {"value": largest(fact.call.received)})
+    return (Alternative(step, outcome.rank, fact.call.name, fact.call.index, Direction.FORWARD, reason),)
+
+
+def _explains(call: MatchedCall, outcome: RankOutcome) -> bool:
+    """A wrong value explains what its size explains. One whose square leaves the dtype explains everything behind it:
+    no variance, norm or product of it is finite."""
+    received = call.members[outcome.rank].call.received
+    value, limit = largest(received), next((limits(t.dtype) for t in received if limits(t.dtype)), None)
+    if value is not None and limit is not None and value > math.sqrt(limit.largest):
+        return True
+    return explain(outcome.event).kind in _OF_SIZE
 
 
 def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from firstnan.analysis import mechanism
 from firstnan.analysis.absent import absent_causes, independent
-from firstnan.analysis.comm_causes import communication_causes, corrupted
+from firstnan.analysis.comm_causes import communication_causes, corrupted, impossible_before
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import Matching
@@ -36,7 +36,10 @@ def root_causes(
     if alone:
         return tuple(_alone(step, outcome, summaries) for outcome in spread.outcomes)
     own, causes = corrupted(step, spread.of(Arrival.OWN), matching)
-    causes += [_own(step, outcome, summaries) for outcome in own]
+    for outcome in own:
+        cause = _own(step, outcome, summaries)
+        beside = impossible_before(step, outcome, matching)
+        causes.append(replace(cause, alternatives=(*beside, *cause.alternatives)[:MAX_ALTERNATIVES]))
     causes += communication_causes(step, spread.of(Arrival.COMMUNICATION))
     absent = spread.of(Arrival.MISSING)
     causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries)

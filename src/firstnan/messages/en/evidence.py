@@ -114,6 +114,9 @@ EVIDENCE: dict[str, str] = {
     "reason.dropped": "dropped: its value was read and did not come out again",
     "reason.dropped_here": "dropped here: the value went in and did not come out",
     "reason.unread": "no later record read its value",
+    "reason.impossible_result": (
+        "its result holds {value}, more than its inputs allow; no value of that size makes the result that is bad"
+    ),
     "reason.later": "follows from the cause: it takes in its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",

@@ -77,6 +77,7 @@ EVIDENCE: dict[str, str] = {
     "reason.dropped": "已舍弃：它的值被读取后没有再出来",
     "reason.dropped_here": "在此舍弃：该值进入后没有再出来",
     "reason.unread": "之后没有记录读取它的值",
+    "reason.impossible_result": "其结果含有 {value}，超出其输入所允许的范围；但这样大小的值不会产生出错的结果",
     "reason.later": "由根因引起：读入了它的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.excluded": "已被用户排除",
