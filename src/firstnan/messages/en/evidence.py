@@ -154,5 +154,5 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_unknown": (
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
     ),
-    "caveat.ranks_left_out": "only {ranks:ranks} was looked at: what the others hold was not",
+    "caveat.ranks_left_out": "nothing but {ranks:ranks} was looked at: what the others hold is not known",
 }
