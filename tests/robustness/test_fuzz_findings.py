@@ -1,0 +1,135 @@
+"""What fuzzing found, kept; and the targets of the fuzzing on their own seeds, so that they stay in order."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzz_readers import TARGETS
+from mutate import mutate
+from seeds import seeds
+
+from firstnan.analysis.watch import Lookout
+from firstnan.analysis.whole import WholeDump
+from firstnan.dump import RankFolder
+from firstnan.readers import msprobe
+from firstnan.readers.lenient_json import loads
+from firstnan.readers.record_index import Doubt
+from firstnan.readers.scan import ScannedDump
+from firstnan.rulebook import load
+
+NOT_IN_SCAN = {"scan", "tree", "alone"}
+"""Targets that meet the known gaps of the scan reader when inputs are broken at random."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_seeds(name: str) -> None:
+    for data in seeds(name):
+        TARGETS[name](data)
+
+
+@pytest.mark.parametrize("name", sorted(set(TARGETS) - NOT_IN_SCAN))
+def test_some_broken_inputs(name: str) -> None:
+    """The same ones every time."""
+    chance = random.Random(name)
+    begin = seeds(name)
+    for _ in range(300):
+        TARGETS[name](mutate(chance.choice(begin), begin, chance))
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "offset"),
+    [
+        (b'{"a":"\xff\xff\xff\xff", ]}', 13),
+        (b'{"a":"\xe2\x82", "b": 1, ]}', 19),
+        ('{"é": "é", ]'.encode(), 13),
+        (b'{"a": 1, ]', 9),
+        ('{"�": 1, ]'.encode(), 11),
+        ('{"é": 1, ]'.encode("utf-16-le"), 18),
+        ('{"é": 1, ]'.encode("utf-16"), 20),
+        ('{"é": 1, '.encode("utf-32-be"), 36),
+        (b'\xef\xbb\xbf{"a": 1, ]', 12),
+    ],
+)
+def test_the_place_of_a_cut_is_counted_in_bytes_of_the_file(data: bytes, offset: int) -> None:
+    """Bytes that are no UTF-8 are replaced by a character of three bytes, and pointed behind the end of the file."""
+    cut = loads(data).cut
+    assert cut is not None
+    assert cut.offset == offset <= len(data)
+
+
+# --- the scan reader ----------------------------------------------------------------------------------------------
+
+
+def record(**more: Any) -> dict[str, Any]:
+    stat = {
+        "type": "torch.Tensor",
+        "dtype": "torch.float16",
+        "shape": [2],
+        "Max": 1.0,
+        "Min": 0.5,
+        "Mean": 0.7,
+        "Norm": 1.1,
+    }
+    return {"input_args": [stat | {"requires_grad": True}], "input_kwargs": {}, "output": [stat], **more}
+
+
+def dump(data: dict[str, Any], **header: Any) -> bytes:
+    top = {"task": "statistics", "level": "mix", "framework": "pytorch", **header, "data": data}
+    return json.dumps(top, indent=1).encode()
+
+
+def same(tmp_path: Path, data: bytes) -> None:
+    """The scan reader gives what the full reader gives, or says that it doubts."""
+    (tmp_path / "dump.json").write_bytes(data)
+    folder = RankFolder(0, 0, tmp_path, "rank0")
+    book = load()
+    whole = WholeDump(msprobe.read(folder), Lookout(book, 0, frozenset()))
+    try:
+        scanned = ScannedDump(folder, Lookout(book, 0, frozenset()))
+        assert scanned.overview == whole.overview
+        assert list(scanned.records(0, 100)) == list(whole.records(0, 100))
+    except Doubt:
+        pass
+
+
+def gap(*values: Any, reason: str) -> Any:
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
+
+
+SOUND = {f"Torch.exp.{i}.forward": record() for i in range(10)}
+STAT = {"type": "torch.Tensor", "dtype": "torch.float16", "shape": [2], "Max": 4.25, "Min": 1.0}
+FOREIGN = dump({**SOUND, "Torch.XX.1.forward": {"input_args": []}}).replace(b"XX", b"\xf9\xf9")
+LATE = dump(SOUND).replace(b"\n }\n}", b',\n  "Torch.log.0.forward": {"input_args": [], "output": []}\n }\n}')
+BEYOND = dump({**SOUND, "Torch.a.0.forward": record(output=[STAT])})
+WITHOUT_MAX = record(output=[{key: value for key, value in STAT.items() if key != "Max"}])
+LIST_AS_MAX = record(output=[STAT | {"Max": []}])
+NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dtype": "odd"}]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gap(BEYOND.replace(b"4.25", b"1" + b"0" * 400), reason="an integer beyond the double range is an infinity"),
+        gap(BEYOND.replace(b"4.25", b"1e999"), reason="a number beyond the double range is an infinity"),
+        FOREIGN,
+        dump(SOUND, task=[]),
+        dump(SOUND, task={}),
+        LATE,
+        gap(dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX}), reason="a tensor without Max"),
+        gap(dump({**SOUND, "Torch.a.0.forward": LIST_AS_MAX}), reason="a Max that is a list"),
+        gap(dump({"Cell.a.Dense.forward.0": NO_FLOAT}), reason="judged although no tensor has a floating dtype"),
+    ],
+    ids=[
+        "400_digits", "1e999", "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "no_max",
+        "max_is_a_list", "no_float",
+    ],
+)  # fmt: skip
+def test_scan_and_full_reader(tmp_path: Path, data: bytes) -> None:
+    same(tmp_path, data)
