@@ -1,0 +1,70 @@
+"""Changes of the analysis that no other test noticed (see tools/mutation_check.py): where values come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_runs import INF, NAN, Rank, Run, blank, named, t
+
+from firstnan.analysis.doubt import is_only_undecided
+from firstnan.analysis.events import Ending, Event, EventKind
+from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.dump import Direction, Record, RecordKind, RecordName
+
+
+def log(rank: Rank) -> str:
+    return rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+
+
+def test_what_an_unseen_input_brought_comes_from_the_member_that_was_bad_before(tmp_path: Path) -> None:
+    """The member's own input has no statistics: what it made before tells."""
+    run = Run()
+    born = log(run.rank(1))
+    run.rank(1).op("Torch.mul", [t(NAN)], [t(NAN)])
+    for rank in (0, 1):
+        run.rank(rank).all_reduce(blank() if rank else t(1.0), t(NAN), group=(0, 1))
+        run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+def test_a_pair_of_calls_is_named_by_its_apis(tmp_path: Path) -> None:
+    run = Run()
+    log(run.rank(0))
+    run.rank(0).send(t(NAN), 1)
+    run.rank(1).recv(t(NAN), 0)
+    run.rank(1).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    (call,) = run.analyze(tmp_path).collectives
+    assert call.op in ("send", "recv")
+
+
+def test_an_illegal_minus_inf_is_known_again_after_a_cast_that_left_no_record(tmp_path: Path) -> None:
+    """log(0), rounded to bfloat16 by something that is not dumped: no mask that came from outside."""
+    rank = Run().rank(0)
+    born = rank.op("Torch.log", [t(3.1415, 0.0)], [t(1.1447, -INF)])
+    rank.op("Torch.mul", [t(1.1484375, -INF, dtype="bfloat16"), t(0.0, dtype="bfloat16")], [t(NAN, dtype="bfloat16")])
+    rank.op("Torch.sum", [t(NAN, dtype="bfloat16")], [t(NAN, shape=(), dtype="bfloat16")])
+    assert named(Run({(0, 0): rank}).analyze(tmp_path)) == [(0, born)]
+
+
+NAME = RecordName("Torch.log.0.forward", RecordKind.API, "Torch", "log", "", 0, Direction.FORWARD)
+EVENT = Event(EventKind.BIRTH, Record(NAME, 0, (), ()), (), ())
+CUT = replace(EVENT, endings=frozenset({Ending.CUT}))
+LOSS = replace(EVENT, endings=frozenset({Ending.CUT, Ending.LOSS}))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "only"),
+    [
+        ([RankOutcome(0, CUT, Arrival.OWN)], True),
+        ([RankOutcome(0, CUT, Arrival.OWN), RankOutcome(1, CUT, Arrival.OWN)], True),
+        ([RankOutcome(0, CUT, Arrival.OWN), RankOutcome(1, LOSS, Arrival.OWN)], False),
+        ([RankOutcome(0, CUT, Arrival.OWN), RankOutcome(1, CUT, Arrival.MISSING)], False),
+        ([RankOutcome(0, LOSS, Arrival.OWN)], False),
+        ([RankOutcome(0, CUT, Arrival.RECEIVED)], False),
+        ([], False),
+    ],
+)
+def test_one_settled_cause_settles_the_step(outcomes: list[RankOutcome], only: bool) -> None:
+    assert is_only_undecided(Spread(tuple(outcomes), frozenset())) is only
