@@ -209,7 +209,8 @@ def calls(record: Record, rank: int, *, groups_recorded: bool = True) -> tuple[C
     if record.name.prefix not in COMMUNICATION_PREFIXES or _is_cut_before_its_group(record):
         return ()
     if record.name.api == _BATCH:
-        return tuple(_batch_element(record, op) for op in record.peers)
+        tensors = _by_operation(record)
+        return tuple(_batch_element(record, op, tuple(tensors[op.slot])) for op in record.peers)
     role = ROLES.get(record.name.api)
     return (_plain(record, role, rank, groups_recorded),) if role else ()
 
@@ -219,10 +220,20 @@ def _is_cut_before_its_group(record: Record) -> bool:
     return record.distrusted and not record.groups and not record.peers
 
 
-def _batch_element(record: Record, op: PeerOp) -> CommCall:
+def _by_operation(record: Record) -> dict[str, list[TensorStat]]:
+    """The tensors inside each point-to-point operation, by its slot; a list of operations may be long."""
+    found: dict[str, list[TensorStat]] = {op.slot: [] for op in record.peers}
+    for tensor in record.inputs:
+        slot = tensor.slot
+        while slot:
+            slot = slot.rpartition(".")[0]
+            if slot in found:
+                found[slot].append(tensor)
+    return found
+
+
+def _batch_element(record: Record, op: PeerOp, tensors: tuple[TensorStat, ...]) -> CommCall:
     sends = op.op.endswith("isend") or op.op == "send"
-    inside = op.slot + "."
-    sent = tuple(t for t in record.inputs if t.slot.startswith(inside)) if sends else ()
     return CommCall(
         index=record.index,
         name=record.name.full,
@@ -231,8 +242,8 @@ def _batch_element(record: Record, op: PeerOp) -> CommCall:
         group=None,
         knowledge=GroupKnowledge.NAMED if op.group else GroupKnowledge.DEFAULT,
         group_label=op.group,
-        sent=sent,
-        received=() if sends else tuple(t for t in record.inputs if t.slot.startswith(inside)),
+        sent=tensors if sends else (),
+        received=() if sends else tensors,
         # its output is read when the call returns and normally never again (section 7.3); only the shape counts
         freshness=Freshness.WORTHLESS,
         peer=op.peer,

@@ -331,18 +331,9 @@ SIZES = {
     "many_ranks": 15,
 }
 """How many there are at first; numbers beyond which the analysis looks at a part only are passed on the way."""
-KNOWN_GAPS = {"batches": "the tensors of a list of point-to-point operations are searched once for each of them"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=[pytest.mark.xfail(strict=True, reason=KNOWN_GAPS[name])] if name in KNOWN_GAPS else []
-        )
-        for name in SIZES
-    ],
-)
+@pytest.mark.parametrize("name", SIZES)
 def test_work_for_many_of_a_kind(tmp_path: Path, name: str) -> None:
     """A whole analysis of a dump that grows in one direction."""
 
