@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from firstnan.readers.scan import ScannedDump
 
 _BUFFERS = (700, 1 << 19)
 """Small enough that most records meet the end of a buffer; and as usual."""
+_BEYOND_DOUBLE = re.compile(rb"[0-9]{309}|[0-9][eE]\+?[0-9]{3}")
+"""Numbers that the scan reader takes for finite ones (see :mod:`firstnan.readers.scan`), and some that are."""
 _BOOK = rulebook.load()
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -52,6 +55,7 @@ def _compare(data: bytes) -> None:
     (folder.path / "dump.json").write_bytes(data)
     parsed = lenient_json.loads(data)
     sound = parsed.cut is None and parsed.fault is None and not parsed.notes and _is_written(parsed.value)
+    sound = sound and _BEYOND_DOUBLE.search(data) is None
     whole = WholeDump(msprobe.read(folder), _watch())
     for buffer in _BUFFERS:
         try:

@@ -142,6 +142,12 @@ class Record:
     flagged: bool | None = None
     """``is_nan`` of task nan_check: the device saw an overflow during this call."""
 
+    @property
+    def is_judged(self) -> bool:
+        """Something is known about a floating tensor of it."""
+        tensors = (*self.inputs, *self.outputs, *self.parameters)
+        return any(t.state not in (ValueState.UNKNOWN, ValueState.EMPTY) and t.is_floating for t in tensors)
+
 
 class FileKind(Enum):
     """The files of one rank."""

@@ -141,23 +141,10 @@ def test_what_no_double_holds_is_infinite(root: Path, number: str) -> None:
     assert answer.report["complete"]
 
 
-STATISTIC = "the scan reader takes for granted that Max and Min are numbers, texts or null"
-KNOWN_GAPS = {
-    ("data", "Functional.linear.0.forward", "input_args", 0, "Max"): STATISTIC,
-    ("data", "Functional.linear.0.forward", "input_args", 0, "Min"): STATISTIC,
-}
-"""What is not right yet, with the rule that is missing."""
-
-
-def marks(place: tuple[Step, ...]) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xfail(strict=True, reason=KNOWN_GAPS[place])] if place in KNOWN_GAPS else []
-
-
 TYPES = [
     pytest.param(
         file,
         place,
-        marks=marks(place) if file == "dump.json" else [],
         id=f"{file}-{'/'.join(map(str, place)) or 'top'}",
     )
     for file in FILES

@@ -8,7 +8,6 @@ from functools import partial
 
 from firstnan.collectives import is_communication
 from firstnan.dump import FIRST_RECORDS, Direction, Overview, Passed, RankDump, Record, RecordKind, Watch
-from firstnan.numerics import ValueState
 
 
 class WholeDump:
@@ -27,7 +26,7 @@ class WholeDump:
             bytes_read=dump.bytes_read,
             problems=dump.problems,
             truncated=dump.truncated,
-            judged=_judged(dump.records),
+            judged=any(record.is_judged for record in dump.records),
             has_apis=any(r.name.kind is RecordKind.API for r in dump.records),
             groups_recorded=_groups_recorded(dump),
             last=dump.records[-1].name if dump.records else None,
@@ -82,11 +81,3 @@ def _groups_recorded(dump: RankDump) -> bool:
         return True
     hand_made = any(not r.name.full.endswith((".forward", ".backward")) for r in communication)
     return dump.framework is not None and not hand_made
-
-
-def _judged(records: Sequence[Record]) -> bool:
-    return any(
-        t.state not in (ValueState.UNKNOWN, ValueState.EMPTY) and t.is_floating
-        for r in records
-        for t in (*r.inputs, *r.outputs, *r.parameters)
-    )

@@ -1,8 +1,11 @@
 """One rank's dump.json, read once and parsed where it matters.
 
 The same answers as :mod:`msprobe` gives, for files laid out as MSProbe writes them; for all others :class:`Doubt`
-is raised, and the caller reads the whole file. What is taken for granted of a file that is laid out so: records that
-hold nothing unusual are sound JSON, and no two records have the same name.
+is raised, and the caller reads the whole file. What is taken for granted of a file that is laid out so, since a search
+for it would make every sound file take longer: records that hold nothing unusual are sound JSON, no two records have
+the same name, tensors have Max and Min when those of the first records have them, and a double holds them (neither
+``1e999`` nor an integer of 400 digits). No run of MSProbe writes such a file; where a record is parsed for any other
+reason, it is read as the full reader reads it.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ _BACKWARD = b".backward"
 MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
 _FLOAT16 = (b'"dtype": "torch.float16"', b'"dtype": "Float16"', b'"dtype": "float16"')
+_EXTREMES = (b'"Max": ', b'"Min": ')
 _FIRST_LOOK = 8
 """First records that are parsed to see that there are statistics."""
 
@@ -297,14 +301,20 @@ def _look_at_first(buffer: Buffer, start: int, end: int) -> None:
         Doubt: they are not sound, or hold nothing that can be judged.
     """
     builder = RecordBuilder()
+    is_judged = False
     for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
-        if number >= _FIRST_LOOK and builder.seen:
+        if number >= _FIRST_LOOK and is_judged:
             return
         buffer.name(begin)
         full, raw = parse(buffer, begin, stop)
-        if builder.build(full, raw, number).flagged is not None or builder.odd:
+        record = builder.build(full, raw, number)
+        if record.flagged is not None or builder.odd:
             raise Doubt("records of another form")
-    if not builder.seen:
+        tensors = len(record.inputs) + len(record.outputs) + len(record.parameters)
+        if any(buffer.text.count(key, begin, stop) < tensors for key in _EXTREMES):
+            raise Doubt("tensors without Max or Min")
+        is_judged = is_judged or record.is_judged
+    if not is_judged:
         raise Doubt("no statistics among the first records")
 
 

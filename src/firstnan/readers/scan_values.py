@@ -2,8 +2,9 @@ r"""Which records of a part of a dump.json must be parsed, told by their lines.
 
 What may be bad stands in lines such as ``"Max": NaN`` or ``"Min": -Infinity``. Instead of searching for each of them,
 a *shadow* of the text is searched: bytes are put into classes, so that ``Max`` and ``Min`` read alike, and so do all
-beginnings of values that are no plain number: ``NaN``, ``Infinity``, ``null`` and quotes. Whatever is found is settled
-by parsing the record; only the -Inf of masks, of which there may be tens of thousands, is settled by its lines.
+beginnings of values that are no plain number: ``NaN``, ``Infinity``, ``null``, quotes and brackets. Whatever is found
+is settled by parsing the record; only the -Inf of masks, of which there may be tens of thousands, is settled by its
+lines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _table() -> bytes:
     table = bytearray(_FOREIGN * 256)
     table[0x0A] = 0x0A
     table[0x20:0x7F] = bytes(range(0x20, 0x7F))
-    for byte in b'xnNI"':  # the last letter of Max and Min; beginnings of null, NaN, Infinity, "..."
+    for byte in b'xnNI"[{':  # the last letter of Max and Min; beginnings of null, NaN, Infinity, "...", [...], {...}
         table[byte] = _NO_NUMBER[0]
     for byte in b"ai":
         table[byte] = _EXTREME[0]
@@ -34,7 +35,7 @@ def _table() -> bytes:
 SHADOW = _table()
 """Byte -> its class; bytes that MSProbe never writes have the class 0."""
 UNUSUAL = b"MYZZ: Z"
-"""In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true``, ``false``, a list, an object."""
+"""In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true`` or ``false``."""
 NEGATIVE = b"MYZZ: -Z"
 """In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
 _NULL = b'"Max": n'
