@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from firstnan.dump import RankFolder
+from firstnan.dump import ProblemKind, RankFolder
 from firstnan.readers import callsite, entries
 from firstnan.readers.callers import Callers
 from firstnan.readers.entries import EntryFile, beginning_of
@@ -87,6 +87,30 @@ def test_an_entry_of_unknown_form_is_told(tmp_path: Path) -> None:
     callers = Callers(rank, small=0)
     assert callers(["Torch.odd.0.forward"]) == callsite.parents(rank)[0]
     assert len(callers.problems) == 1
+
+
+NOT_LISTED = ["Functional.linear.5.forward", "Module.new.New.forward.0", "Torch.absent.0.forward"]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["searched", "read whole"])
+def test_a_file_that_does_not_list_a_module_gives_nothing(tmp_path: Path, small: int) -> None:
+    """It is of another time than dump.json; an operator that is not listed is no sign of that (checkpointing)."""
+    rank = folder(tmp_path, construct=CONSTRUCT)
+    callers = Callers(rank, small)
+    assert callers(NOT_LISTED[:1] + NOT_LISTED[2:])
+    assert callers.problems == ()
+    assert callers(NOT_LISTED) == {}
+    (told,) = callers.problems
+    assert (told.kind, told.judged) == (ProblemKind.BAD_CONTENT, True)
+    assert told.detail == "does not list 1 record (first: Module.new.New.forward.0)"
+
+
+def test_modules_that_were_not_searched_are_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstnan.readers.callers.MAX_SEARCHES", 1)
+    callers = Callers(folder(tmp_path, construct=CONSTRUCT), small=0)
+    found = callers(["Torch.absent.0.forward", *NOT_LISTED])
+    assert "Functional.linear.5.forward" not in found
+    assert callers.problems == ()
 
 
 def test_call_sites_of_a_long_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

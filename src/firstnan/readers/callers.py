@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from firstnan.dump import FileKind, Problem, RankFolder
+from firstnan.dump import FileKind, Problem, ProblemKind, RankFolder, RecordKind
 from firstnan.readers.entries import SMALL, EntryFile, beginning_of
+from firstnan.readers.names import parse_name
+from firstnan.readers.record_builder import some
 from firstnan.readers.record_index import Doubt
 
 MAX_SEARCHES = 256
@@ -19,16 +21,25 @@ _GRADIENTS = ".parameters_grad"
 
 
 class Callers:
-    """Record names -> their callers and the callers of these, as far as they are known from one rank's file."""
+    """Record names -> their callers and the callers of these, as far as they are known from one rank's file.
+
+    A file that does not list a module gives nothing, as one that is cut: every module is listed when it is entered
+    (format document, section 10), so that the file is of another time than dump.json or has lost a part. Other records
+    that it does not list would look like ones without a caller.
+    """
 
     def __init__(self, folder: RankFolder, small: int = SMALL) -> None:
-        self.problems: tuple[Problem, ...] = ()
         self._folder = folder
+        self._problems: tuple[Problem, ...] = ()
+        self._unlisted: dict[str, None] = {}
+        """Modules that were asked for, and are not in the file."""
         self._small = small
         self._found: dict[str, str | None] = {}
         self._absent: set[str] = set()
         self._file: EntryFile | None = None
         self._is_whole = False
+        self._gave_up = False
+        """Some names were not searched."""
 
     def __call__(self, names: Collection[str]) -> Mapping[str, str | None]:
         if not self._is_whole:
@@ -37,10 +48,23 @@ class Callers:
             except Doubt:
                 from firstnan.readers.callsite import parents
 
-                whole, self.problems = parents(self._folder)
+                whole, self._problems = parents(self._folder)
                 self._found = dict(whole)
                 self._is_whole = True
-        return self._found
+        is_known = bool(self._found) if self._is_whole else not self._gave_up
+        if is_known:  # a whole file without any caller is one of another level, or was told already
+            self._unlisted.update((name, None) for name in names if name not in self._found and _is_module(name))
+        return {} if self._unlisted else self._found
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the file, as far as it was read."""
+        if not self._unlisted:
+            return self._problems
+        file = f"{self._folder.label}/{FileKind.CONSTRUCT.value}"
+        detail = f"does not list {some(list(self._unlisted))}"
+        unlisted = Problem(ProblemKind.BAD_CONTENT, self._folder.step, self._folder.rank, file, detail, judged=True)
+        return (*self._problems, unlisted)
 
     def _gather(self, names: Collection[str]) -> None:
         if self._file is None:
@@ -65,4 +89,10 @@ class Callers:
                 if odd:
                     raise Doubt("entries of another form")
                 self._found.update(found)
+        elif left:
+            self._gave_up = True
         self._absent.update(name for name in left if name not in self._found)
+
+
+def _is_module(name: str) -> bool:
+    return parse_name(name).kind is RecordKind.MODULE

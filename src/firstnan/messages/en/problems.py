@@ -27,7 +27,10 @@ PROBLEMS: dict[str, str] = {
     "problem.unfinished_records": "records without output",
     "problem.unfinished_records.effect": "The call raised or the run died inside it: its result is not known.",
     "problem.bad_content": "content of an unknown form",
-    "problem.bad_content.effect": "This part was skipped; a value in it would not be seen.",
+    "problem.bad_content.effect": (
+        "This part was skipped: in dump.json a value in it would not be seen, in construct.json or stack.json a caller "
+        "or a code location."
+    ),
     "problem.empty_rank": "rank folder without a dump",
     "problem.empty_rank.effect": "The rank cannot be judged; a cause on it would not be seen.",
     "problem.empty_step": "step folder without ranks",

@@ -26,7 +26,10 @@ PROBLEMS: dict[str, str] = {
     "problem.unfinished_records": "没有输出的记录",
     "problem.unfinished_records.effect": "调用抛出了异常，或进程在调用中退出：其结果未知。",
     "problem.bad_content": "内容格式无法识别",
-    "problem.bad_content.effect": "该部分已跳过；其中的值看不到。",
+    "problem.bad_content.effect": (
+        "该部分已跳过：若在 dump.json 中，其中的值看不到；"
+        "若在 construct.json 或 stack.json 中，调用者或代码位置看不到。"
+    ),
     "problem.empty_rank": "rank 目录中没有 dump",
     "problem.empty_rank.effect": "无法判断该 rank；如果根因在该 rank 上则看不到。",
     "problem.empty_step": "step 目录中没有 rank",
