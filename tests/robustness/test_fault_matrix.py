@@ -121,6 +121,19 @@ def test_numbers_where_sizes_and_ranks_stand(root: Path, key: str, number: str) 
     assert (answer.code, answer.causes[0]) == (1, ROOT)
 
 
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:8])
+@pytest.mark.parametrize(("file", "before"), [("construct.json", ": null"), ("stack.json", "[\n  [\n")])
+def test_numbers_among_callers_and_stacks(root: Path, file: str, before: str, number: str) -> None:
+    """In place of a caller, and in the list of records that have a stack; on the rank whose files are opened."""
+    path = rank_folder(root, SOURCE) / file
+    text = path.read_text()
+    after = f": {number}" if file == "construct.json" else f"{before}{number},"
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    answer = ask("analyze", root)
+    assert (answer.code, answer.causes, answer.report["complete"]) == (1, [ROOT], True)
+
+
 @pytest.mark.parametrize(
     "number", ["1e999", BIG, '"1e999"', f'"{BIG}"', "Infinity", '" inf\\t"'], ids=lambda text: text[:8]
 )
