@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
+import itertools
 import os
 import random
 import shutil
@@ -47,8 +47,20 @@ class Mutant:
     file: str
     line: int
     what: str
-    source: str
-    """The whole file with it."""
+    path: Path
+    place: int
+    """Number of the node in the walk through the file's tree."""
+    number: int
+    """Which of the changes of this node."""
+
+    @property
+    def source(self) -> str:
+        """The whole file with it."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        node = next(itertools.islice(ast.walk(tree), self.place, None))
+        change, _ = next(itertools.islice(changes(node), self.number, None))
+        change(node)
+        return ast.unparse(tree)
 
 
 def main() -> int:
@@ -138,11 +150,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     file = path.relative_to(ROOT / PACKAGE).as_posix()
     for place, node in enumerate(ast.walk(tree)):
-        for change, what in changes(node):
-            other = copy.deepcopy(tree)
-            at = next(n for i, n in enumerate(ast.walk(other)) if i == place)
-            change(at)
-            yield Mutant(file, getattr(node, "lineno", 0), f"{what}: {_shown(node)}", ast.unparse(other))
+        for number, (_, what) in enumerate(changes(node)):
+            yield Mutant(file, getattr(node, "lineno", 0), f"{what}: {_shown(node)}", path, place, number)
 
 
 Change = Callable[[ast.AST], None]
