@@ -12,7 +12,7 @@ from firstnan.dump import ProblemKind, RankFolder
 from firstnan.readers import callsite, entries
 from firstnan.readers.callers import Callers
 from firstnan.readers.entries import EntryFile, beginning_of
-from firstnan.readers.record_index import Doubt
+from firstnan.readers.record_index import Doubt, RecordFile
 
 LAYER = "Module.layers.{}.Layer.forward.0"
 CONSTRUCT: dict[str, Any] = {
@@ -54,6 +54,25 @@ def test_callers_of_records_and_of_their_callers(region: int, tmp_path: Path, mo
         assert found.get(name) == whole.get(name)
         assert (name in found) == (name in whole)
     assert len(found) < len(whole) or region > 100_000
+
+
+def test_names_from_everywhere_do_not_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regions that are read for all names in the order of a file: some times as many as there are, not their square."""
+    monkeypatch.setattr(entries, "REGION", 200)
+    rank = folder(tmp_path, construct=CONSTRUCT)
+    reads = 0
+    fill = RecordFile._fill
+
+    def counted(*arguments: Any) -> int:
+        nonlocal reads
+        reads += 1
+        return fill(*arguments)
+
+    monkeypatch.setattr(RecordFile, "_fill", staticmethod(counted))
+    names = [f"Functional.linear.{call}.forward" for call in range(3000)]
+    found = Callers(rank, small=0)(names)
+    assert [found[name] for name in names] == [LAYER.format(call // 10) for call in range(3000)]
+    assert reads < 10 * (rank.path / "construct.json").stat().st_size // 200
 
 
 def test_a_small_file_is_read_whole(tmp_path: Path) -> None:

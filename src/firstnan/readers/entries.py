@@ -35,6 +35,8 @@ class EntryFile:
             if opened[1].st_size <= small:
                 raise Doubt("a small file")
         self._file = RecordFile(path, REGION, _ENTRY)
+        self._last = 0
+        """The region in which something was found last: what is asked for next mostly stands there or behind it."""
         for buffer, filled, offset in self._file.first_pass():
             start, end = 0, filled
             if offset == 0:
@@ -51,9 +53,10 @@ class EntryFile:
     def around(self, needles: Collection[bytes]) -> Iterator[dict[str, object]]:
         """Entries among which one of the needles stands, some at a time, until all needles were found."""
         left = set(needles)
-        for buffer, region in self._file.parts():
+        for buffer, region in self._parts():
             found = {needle for needle in left if buffer.text.find(needle, 0, region.size) >= 0}
             if found:
+                self._last = region.first
                 yield _parsed(buffer, 0, region.size)
                 left -= found
             if not left:
@@ -61,11 +64,18 @@ class EntryFile:
 
     def entry(self, needle: bytes) -> dict[str, object] | None:
         """The entry in which the needle stands."""
-        for buffer, region in self._file.parts():
+        for buffer, region in self._parts():
             hit = buffer.text.find(needle, 0, region.size)
             if hit >= 0:
+                self._last = region.first
                 return _parsed(buffer, *_bounds(buffer, region, hit))
         return None
+
+    def _parts(self) -> Iterator[tuple[Buffer, Region]]:
+        """All regions, from the last hit on and then from the beginning."""
+        last = self._last
+        yield from self._file.parts(last)
+        yield from self._file.parts(0, last)
 
 
 def beginning_of(name: str) -> bytes:
