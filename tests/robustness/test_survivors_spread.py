@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, blank, named, t
+from made_runs import INF, NAN, Rank, Run, batch, blank, named, t, the_cause
 
 from firstnan.analysis.doubt import is_only_undecided
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.series import UNKNOWN_GROUP, Collective, series_of
+from firstnan.collectives import CallKey, CallKind, GroupKnowledge
 from firstnan.dump import Direction, Record, RecordKind, RecordName
+from firstnan.report import Where
 
 
 def log(rank: Rank) -> str:
@@ -46,6 +49,22 @@ def test_an_illegal_minus_inf_is_known_again_after_a_cast_that_left_no_record(tm
     rank.op("Torch.mul", [t(1.1484375, -INF, dtype="bfloat16"), t(0.0, dtype="bfloat16")], [t(NAN, dtype="bfloat16")])
     rank.op("Torch.sum", [t(NAN, dtype="bfloat16")], [t(NAN, shape=(), dtype="bfloat16")])
     assert named(Run({(0, 0): rank}).analyze(tmp_path)) == [(0, born)]
+
+
+def test_a_bad_parameter_is_told_at_its_first_use(tmp_path: Path) -> None:
+    """An embedding whose bad row the batch does not use; the output layer has the same weight and reads all of it."""
+    rank = Run().rank(0)
+    weight = t(NAN, shape=(16, 8))
+    first = rank.op("Functional.embedding", [batch(3, 0, dtype="int64"), weight], [t(1.0)])
+    rank.op("Functional.linear", [t(1.0), weight], [t(NAN, shape=(4, 16))])
+    rank.op("Torch.sum", [t(NAN, shape=(4, 16))], [t(NAN, shape=())])
+    cause = the_cause(Run({(0, 0): rank}).analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (first, Where.PARAMETER)
+
+
+def test_a_group_whose_name_is_empty_is_not_recorded() -> None:
+    key = CallKey(CallKind.COLLECTIVE, "all_reduce", None, GroupKnowledge.NAMED, "", None, 0)
+    assert series_of(key, 0, (0, 1), "") == Collective(UNKNOWN_GROUP, "all_reduce")
 
 
 NAME = RecordName("Torch.log.0.forward", RecordKind.API, "Torch", "log", "", 0, Direction.FORWARD)
