@@ -62,6 +62,30 @@ def test_a_bad_parameter_is_told_at_its_first_use(tmp_path: Path) -> None:
     assert (cause.op_name, cause.where) == (first, Where.PARAMETER)
 
 
+def test_a_lone_member_of_a_group_without_ranks_received_from_whoever_made_a_value(tmp_path: Path) -> None:
+    """The other members are there under names of their own: the reduction is not to blame."""
+    run = Run()
+    born = log(run.rank(1))
+    for rank, name in ((1, "hccl_a"), (0, "hccl_b")):
+        run.rank(rank).comm("all_reduce", [t(NAN) if rank else t(1.0)], {"group": name}, {0: t(NAN)})
+        run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+def test_a_reduction_of_clean_inputs_is_not_explained_by_a_rank_outside(tmp_path: Path) -> None:
+    run = Run()
+    born = log(run.rank(2))
+    run.rank(2).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    for rank in (0, 1):
+        call = run.rank(rank).all_reduce(t(1.0), t(NAN), group=(0, 1))
+        run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    report = run.analyze(tmp_path)
+    assert {(cause.op_name, cause.where) for cause in report.root_causes} == {
+        (born, Where.OPERATOR),
+        (call, Where.COMMUNICATION),
+    }
+
+
 def test_a_group_whose_name_is_empty_is_not_recorded() -> None:
     key = CallKey(CallKind.COLLECTIVE, "all_reduce", None, GroupKnowledge.NAMED, "", None, 0)
     assert series_of(key, 0, (0, 1), "") == Collective(UNKNOWN_GROUP, "all_reduce")
