@@ -88,6 +88,31 @@ def test_cut_at_every_kind_of_place(root: Path, file: str, damage: Damage) -> No
     check(damaged(root, file, damage), file, damage.effect)
 
 
+EXPLAINING = ("construct.json", "stack.json")
+"""Files that are opened where a cause is explained."""
+OF_THE_CAUSE = [
+    pytest.param(file, damage, id=f"{file}-{damage.name}")
+    for file in EXPLAINING
+    for damage in (*NO_FILE, *BYTES, *REWRITTEN, *NESTED, *cut_damages(WHOLE[file]))
+]
+
+
+@pytest.mark.parametrize(("file", "damage"), OF_THE_CAUSE)
+def test_call_chain_and_code_of_the_cause(root: Path, file: str, damage: Damage) -> None:
+    """The verdict does not hang on these files; what is wrong with them is told, and what they would have told is not
+    made up."""
+    answer = damaged(root, file, damage, SOURCE)
+    assert (answer.code, answer.causes, answer.report["complete"]) == (1, [ROOT], True)
+    told = answer.problems(file, SOURCE)
+    assert bool(told) is (damage.effect is not Effect.NONE), told
+    assert all(problem["kind"] and problem["effect"] and problem["step"] == 0 for problem in told), told
+    cause = answer.report["root_causes"][0]
+    assert cause["location"] in (None, {"file": "/train/model.py", "line": 43, "function": "forward",
+                                        "source": "h = torch.exp(h)"})  # fmt: skip
+    chain = [ROOT[1], "Module.net.Net.forward.0"]
+    assert cause["construct_chain"] == chain[: len(cause["construct_chain"])]
+
+
 # --- content ----------------------------------------------------------------------------------------------------
 
 

@@ -325,10 +325,10 @@ SIZES = {
     "gradients": 250,
     "backward": 500,
     "calls": 60,
-    "groups": 60,
-    "sends": 250,
+    "groups": 40,
+    "sends": 100,
     "batches": 60,
-    "many_ranks": 15,
+    "many_ranks": 10,
 }
 """How many there are at first; numbers beyond which the analysis looks at a part only are passed on the way."""
 
