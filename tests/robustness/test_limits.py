@@ -326,7 +326,7 @@ SIZES = {
     "backward": 500,
     "calls": 60,
     "groups": 40,
-    "sends": 100,
+    "sends": 250,
     "batches": 60,
     "many_ranks": 10,
 }

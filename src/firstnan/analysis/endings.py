@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
-from firstnan.collectives import CallKind, Freshness
+from firstnan.collectives import CallKind, CommCall, Freshness
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
 from firstnan.rulebook import OperatorKind, short_api
@@ -79,7 +80,8 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
-    events = [_finish(flow, event, found[event.index]) for event in flow.events[:MAX_EVENTS]]
+    calls, stale = sorted(flow.calls), _stale_receives(flow)
+    events = [_finish(flow, event, found[event.index], calls, stale) for event in flow.events[:MAX_EVENTS]]
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 
@@ -106,7 +108,8 @@ def _outermost_path(flow: Flow, record: Record) -> str | None:
     return next((path for path in modules if path), None)
 
 
-def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
+def _finish(flow: Flow, event: Event, outcome: Outcome, calls: Sequence[int], stale: Sequence[int]) -> Event:
+    """``calls``: indices of all communication records, in order; ``stale``: those of receives that may be stale."""
     structure = flow.structure
     endings, communications = outcome.endings, outcome.calls
     if flow.sends_bad.get(event.index):
@@ -121,10 +124,10 @@ def _finish(flow: Flow, event: Event, outcome: Outcome) -> Event:
     if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
         hidden = structure.left_out(event.record.name.full)
     if event.kind is EventKind.BIRTH and event.bad_inputs:
-        pending = tuple(_received_masks(flow, event))
+        pending = tuple(_received_masks(flow, event, _latest(calls, event.index)))
     if event.kind is EventKind.ENTRY:
-        origin, parameter, writer = _origin(flow, event)
-        pending = tuple(_pending(flow, event.index))
+        pending = _latest(stale, event.index)
+        origin, parameter, writer = _origin(flow, event, pending)
         if origin is Origin.BETWEEN_RECORDS:
             hidden = structure.left_out(event.record.name.full)
     return replace(
@@ -219,7 +222,7 @@ def _opens_micro_batch(flow: Flow, event: Event) -> bool:
     return bool(name.path) and (start.name.path, start.name.api) == (name.path, name.api)
 
 
-def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None]:
+def _origin(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, str | None, Record | None]:
     """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
     record = event.record
     for tensor in event.bad_inputs:
@@ -228,7 +231,7 @@ def _origin(flow: Flow, event: Event) -> tuple[Origin, str | None, Record | None
             return Origin.PARAMETER, parameter, None
     if record.index in flow.memory:
         return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
-    if _was_sent(flow, event):
+    if _was_sent(flow, event, pending):
         return Origin.BETWEEN_RECORDS, None, None
     if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
@@ -329,34 +332,32 @@ def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Rec
     return near
 
 
-def _received_masks(flow: Flow, event: Event) -> Iterable[int]:
+def _latest(indices: Sequence[int], before: int) -> tuple[int, ...]:
+    """The last of some ascending indices before a record, at most PENDING_CALLS, the latest first."""
+    end = bisect_left(indices, before)
+    return tuple(reversed(indices[max(0, end - PENDING_CALLS) : end]))
+
+
+def _received_masks(flow: Flow, event: Event, calls: Iterable[int]) -> Iterable[int]:
     """Receives that brought a -Inf which looks like a mask here; its sender may know better."""
     sizes = {t.numel for t in event.bad_inputs}
-    for at in sorted((i for i in flow.calls if i < event.index), reverse=True)[:PENDING_CALLS]:
+    for at in calls:
         if any(t.state is ValueState.NEG_INF and t.numel in sizes for c in flow.calls[at] for t in c.received):
             yield at
 
 
-def _was_sent(flow: Flow, event: Event) -> bool:
+def _was_sent(flow: Flow, event: Event, pending: Iterable[int]) -> bool:
     """A message of this size, whose content the dump does not show, came before: not the batch, where nothing tells
     that the tensor needs no gradient (MindSpore)."""
     sizes = {t.numel for t in event.bad_inputs if t.requires_grad is None}
-    for at in _pending(flow, event.index):
-        receives = (c for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
-        if any(t.numel in sizes for c in receives for t in c.received):
-            return True
-    return False
+    receives = (c for at in pending for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
+    return any(t.numel in sizes for c in receives for t in c.received)
 
 
-def _pending(flow: Flow, index: int) -> Iterable[int]:
-    """Earlier receives whose recorded result may be older than the data (format document, section 7.3)."""
-    found = 0
-    for at in sorted((i for i in flow.calls if i < index), reverse=True):
-        for call in flow.calls[at]:
-            stale = call.freshness is not Freshness.FRESH or not call.finished
-            if stale and call.kind is not CallKind.SEND and not flow.receives_bad.get(at):
-                yield at
-                found += 1
-                break
-        if found == PENDING_CALLS:
-            return
+def _stale_receives(flow: Flow) -> list[int]:
+    """Receives whose recorded result may be older than the data (format document, section 7.3)."""
+    return [at for at in sorted(flow.calls) if not flow.receives_bad.get(at) and any(map(_is_stale, flow.calls[at]))]
+
+
+def _is_stale(call: CommCall) -> bool:
+    return call.kind is not CallKind.SEND and (call.freshness is not Freshness.FRESH or not call.finished)
