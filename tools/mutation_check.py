@@ -47,7 +47,8 @@ class Mutant:
     file: str
     line: int
     what: str
-    path: Path
+    text: str
+    """The file without it."""
     place: int
     """Number of the node in the walk through the file's tree."""
     number: int
@@ -56,7 +57,7 @@ class Mutant:
     @property
     def source(self) -> str:
         """The whole file with it."""
-        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        tree = ast.parse(self.text)
         node = next(itertools.islice(ast.walk(tree), self.place, None))
         change, _ = next(itertools.islice(changes(node), self.number, None))
         change(node)
@@ -147,11 +148,12 @@ def run(place: Path, tests: Sequence[str], seconds: float) -> bool:
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every change of one file, in the order of its lines."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     file = path.relative_to(ROOT / PACKAGE).as_posix()
     for place, node in enumerate(ast.walk(tree)):
         for number, (_, what) in enumerate(changes(node)):
-            yield Mutant(file, getattr(node, "lineno", 0), f"{what}: {_shown(node)}", path, place, number)
+            yield Mutant(file, getattr(node, "lineno", 0), f"{what}: {_shown(node)}", text, place, number)
 
 
 Change = Callable[[ast.AST], None]

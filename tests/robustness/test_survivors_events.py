@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
-from made_runs import NAN, Rank, Run, events, named, t
+from made_runs import INF, NAN, Rank, Run, events, named, t
 
 from firstnan.analysis.events import Ending, EventKind, Origin
+from firstnan.analysis.structure import MAX_DEPTH, Structure
 
 
 def rank0() -> Rank:
@@ -70,3 +72,41 @@ def test_one_cause_in_forward_is_enough_for_the_story(tmp_path: Path) -> None:
     report = run.analyze(tmp_path)
     assert sorted(named(report)) == [(0, born), (1, bad)]
     assert [note.key for note in report.story] == ["story.forward"]
+
+
+def test_of_two_infinities_the_one_with_both_extremes_was_read(tmp_path: Path) -> None:
+    rank = rank0()
+    read = rank.op("Torch.mul", [t(1.0), t(2.0)], [t(INF, -5.0)])
+    rank.op("Torch.mul", [t(1.0), t(3.0)], [t(INF, -7.0)])
+    rank.op("Torch.add", [t(INF, -5.0), t(1.0)], [t(INF, -4.0)])
+    rank.op("Torch.sum", [t(INF, -4.0)], [t(INF, shape=())])
+    assert named(Run({(0, 0): rank}).analyze(tmp_path)) == [(0, read)]
+
+
+@pytest.mark.parametrize("micro_batches", [0, 1, 2])
+def test_a_later_micro_batch_opens_a_pass_too(tmp_path: Path, micro_batches: int) -> None:
+    """What stands in the input of its first module may come from elsewhere, as in the first record of all."""
+    rank = rank0()
+    for number in range(micro_batches + 1):
+        value = t(NAN) if number == micro_batches else t(1.0)
+        with rank.module("net", "Net", [value], [value]):
+            pass
+    (event,) = events(rank, tmp_path)
+    assert (event.kind, event.opens_pass) == (EventKind.ENTRY, True)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_operator_opens_the_pass_only_as_its_first_record(tmp_path: Path, before: int) -> None:
+    rank = rank0()
+    for _ in range(before):
+        rank.op("Torch.log", [t(1.0)], [t(1.0)])
+    rank.op("Torch.log", [t(NAN)], [t(NAN)])
+    (event,) = events(rank, tmp_path)
+    assert event.opens_pass is (before == 0)
+
+
+def test_callers_are_followed_to_a_depth() -> None:
+    names = [f"Module.m{i}.M.forward.0" for i in range(MAX_DEPTH + 5)]
+    parents = dict(itertools.pairwise(names))
+    made = Structure(parents, {}, frozenset(), None, None, frozenset(), frozenset(), has_apis=True)
+    assert made.ancestors(names[0]) == tuple(names[1 : MAX_DEPTH + 1])

@@ -86,6 +86,21 @@ def test_a_reduction_of_clean_inputs_is_not_explained_by_a_rank_outside(tmp_path
     }
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_absent_rank_may_have_passed_on_what_it_got_in_the_same_call(tmp_path: Path, before: int) -> None:
+    """Rank 1 is not there; it gave NaN to rank 0 in its first call. Rank 2 gave it NaN: in that call, or in a later
+    one, as the order of calls on rank 2 tells; then rank 1 had NaN of its own before."""
+    run = Run()
+    for _ in range(before):
+        run.rank(2).all_reduce(t(1.0), t(1.0), group=(1, 2))
+    born = log(run.rank(2))
+    run.rank(2).all_reduce(t(NAN), t(NAN), group=(1, 2))
+    run.rank(0).all_reduce(t(1.0), t(NAN), group=(0, 1))
+    for rank in (0, 2):
+        run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert sorted(named(run.analyze(tmp_path))) == ([(1, ""), (2, born)] if before else [(2, born)])
+
+
 def test_a_group_whose_name_is_empty_is_not_recorded() -> None:
     key = CallKey(CallKind.COLLECTIVE, "all_reduce", None, GroupKnowledge.NAMED, "", None, 0)
     assert series_of(key, 0, (0, 1), "") == Collective(UNKNOWN_GROUP, "all_reduce")
