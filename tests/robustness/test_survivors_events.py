@@ -75,11 +75,13 @@ def test_one_cause_in_forward_is_enough_for_the_story(tmp_path: Path) -> None:
 
 
 def test_of_two_infinities_the_one_with_both_extremes_was_read(tmp_path: Path) -> None:
+    """The other one was dropped: nothing read it, and the step goes on to backward without it."""
     rank = rank0()
-    read = rank.op("Torch.mul", [t(1.0), t(2.0)], [t(INF, -5.0)])
     rank.op("Torch.mul", [t(1.0), t(3.0)], [t(INF, -7.0)])
+    read = rank.op("Torch.mul", [t(1.0), t(2.0)], [t(INF, -5.0)])
     rank.op("Torch.add", [t(INF, -5.0), t(1.0)], [t(INF, -4.0)])
-    rank.op("Torch.sum", [t(INF, -4.0)], [t(INF, shape=())])
+    loss = rank.op("Torch.sum", [t(INF, -4.0)], [t(INF, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     assert named(Run({(0, 0): rank}).analyze(tmp_path)) == [(0, read)]
 
 

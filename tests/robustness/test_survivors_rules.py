@@ -1,0 +1,38 @@
+"""Changes of the analysis that no other test noticed (see tools/mutation_check.py): what is legal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from made_runs import INF, Rank, Run, record, t
+
+from firstnan.analysis.filters import Legality
+from firstnan.rulebook import load
+
+
+def rank0() -> Rank:
+    return Run().rank(0)
+
+
+def judged(legality: Legality, rank: Rank, name: str, root: Path) -> bool:
+    made = record(rank, name, root)
+    return legality.legal_output(made, made.outputs[0], made.inputs)
+
+
+def test_a_mask_over_a_mask_is_counted_as_a_mask(tmp_path: Path) -> None:
+    """It is legal by itself, and not only because what it reads is."""
+    rank, legality = rank0(), Legality(load())
+    first = rank.op("Tensor.masked_fill", [t(1.0)], [t(2.0, -INF)])
+    second = rank.op("Tensor.masked_fill", [t(2.0, -INF)], [t(1.5, -INF)])
+    assert judged(legality, rank, first, tmp_path / "a")
+    assert judged(legality, rank, second, tmp_path / "b")
+    assert legality.suppressed == {"legal_minus_inf": (2, first)}
+
+
+def test_a_mask_over_what_is_known_to_be_illegal_is_none(tmp_path: Path) -> None:
+    rank, legality = rank0(), Legality(load())
+    first = rank.op("Torch.log", [t(2.0, 0.0)], [t(0.69, -INF)])
+    second = rank.op("Tensor.masked_fill", [t(0.69, -INF)], [t(0.69, -INF)])
+    assert not judged(legality, rank, first, tmp_path / "a")
+    assert not judged(legality, rank, second, tmp_path / "b")
+    assert legality.suppressed == {}
