@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src/firstnan")
 FILES = ("analysis/*.py", "numerics.py")
-COPIED = ("src", "tests", "examples", "benchmarks", "fuzz", "pyproject.toml")
+COPIED = ("src", "tests", "examples", "benchmarks", "docs", "fuzz", "pyproject.toml")
 EARLY, LATE = ("what_decides", "mechanism"), ("long", "cut_files", "focus", "random", "cases")
 """Parts of names of test files: those that notice most at little cost, and those that take long, the longest last."""
 PATIENCE = 240
@@ -121,6 +121,7 @@ def tests_of(place: Path, file: str) -> list[str]:
     there = [*(place / "tests" / "analysis").glob("test_*.py"), *(place / "tests").glob("test_numerics.py")]
     there += [p for name in ("test_pipeline.py", "test_cases.py") for p in (place / "tests").glob(name)]
     there += (place / "tests" / "robustness").glob("test_survivors_*.py")
+    there.append(place / "tests" / "robustness" / "test_documented_limits.py")
 
     def order(path: Path) -> tuple[int, bool, bool, str]:
         late = next((number for number, word in enumerate(LATE, 1) if word in path.name), 0)

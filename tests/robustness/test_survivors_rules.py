@@ -1,12 +1,15 @@
-"""Changes of the analysis that no other test noticed (see tools/mutation_check.py): what is legal."""
+"""Changes of the analysis that no other test noticed (see tools/mutation_check.py): legal values and large ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_runs import INF, Rank, Run, record, t
 
 from firstnan.analysis.filters import Legality
+from firstnan.analysis.mechanism_range import first_jump
+from firstnan.report import RunUp
 from firstnan.rulebook import load
 
 
@@ -36,3 +39,13 @@ def test_a_mask_over_what_is_known_to_be_illegal_is_none(tmp_path: Path) -> None
     assert not judged(legality, rank, first, tmp_path / "a")
     assert not judged(legality, rank, second, tmp_path / "b")
     assert legality.suppressed == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_jump"),
+    [(100.0, 1e6, True), (100.0, 999_999.0, False), (101.0, 1e6, False), (0.001, 1e6, True), (None, 1e6, True)],
+)
+def test_where_an_absurd_value_entered(before: float | None, after: float, is_jump: bool) -> None:
+    """Ten thousand times as large, and a million at least."""
+    step = RunUp("Torch.mul.0.forward", 0, before, after)
+    assert first_jump((step,)) == (step if is_jump else None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Rank, Run, batch, blank, named, t, the_cause
 
+from firstnan.analysis.affected import _first_of_a_root
 from firstnan.analysis.doubt import is_only_undecided
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
@@ -84,6 +85,24 @@ def test_a_reduction_of_clean_inputs_is_not_explained_by_a_rank_outside(tmp_path
         (born, Where.OPERATOR),
         (call, Where.COMMUNICATION),
     }
+
+
+@pytest.mark.parametrize(("groups", "order"), [(((0, 1), (2, 3)), (1, 0)), (((0, 2), (2, 3)), (0, 1))])
+def test_the_call_into_which_a_cause_went_comes_first(
+    tmp_path: Path, groups: tuple[tuple[int, ...], ...], order: tuple[int, ...]
+) -> None:
+    """Of calls that nothing orders; those that came before it stay before it."""
+    run = Run()
+    for rank in groups[0]:
+        run.rank(rank).all_reduce(t(1.0), t(1.0), group=groups[0])
+    log(run.rank(2))
+    for rank in groups[1]:
+        run.rank(rank).all_reduce(t(NAN) if rank == 2 else t(1.0), t(NAN), group=groups[1])
+        run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    answer = run.judge(tmp_path)
+    calls = answer.matching.calls
+    positions = sorted(range(len(calls)), key=lambda at: groups.index(calls[at].group or ()))
+    assert _first_of_a_root(answer, positions) == [positions[at] for at in order]
 
 
 @pytest.mark.parametrize("before", [0, 1])

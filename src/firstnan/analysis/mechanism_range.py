@@ -65,7 +65,7 @@ def first_jump(run_up: tuple[RunUp, ...]) -> RunUp | None:
     for step in run_up:
         if step.magnitude_out is None:
             continue
-        if step.magnitude_out > JUMP * max(step.magnitude_in or 0.0, 1.0) and step.magnitude_out >= math.sqrt(ABSURD):
+        if step.magnitude_out >= JUMP * max(step.magnitude_in or 0.0, 1.0) and step.magnitude_out >= math.sqrt(ABSURD):
             return step
     return None
 
