@@ -235,6 +235,8 @@ class RankFolder:
     """Path relative to the analysed path, for people."""
     dump_bytes: int = 0
     """Size of dump.json when listed; 0 when absent."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of a cluster on whose own disks it lies, the one to ask first in front; empty: its path leads to it."""
 
 
 @dataclass(frozen=True, slots=True)

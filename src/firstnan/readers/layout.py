@@ -8,8 +8,8 @@ in a dump cannot hang the search.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstnan.dump import FileKind, Problem, ProblemKind, RankFolder
@@ -47,6 +47,12 @@ class Layout:
     """Every step that was seen, the ones not asked for included."""
     found_ranks: tuple[int, ...] = ()
     """Every rank that was seen in the steps asked for, the ones not asked for and unreadable ones included."""
+    claimed: frozenset[tuple[int, int]] = frozenset()
+    """Step and rank of every rank that was seen in the steps asked for."""
+    labels: tuple[tuple[int, str], ...] = ()
+    """Every step whose ranks were taken, with its folder relative to ``root``."""
+    others: tuple[str, ...] = ()
+    """What lies at the path in place of a dump."""
 
 
 def find(path: Path, steps: Collection[int] | None = None, ranks: Collection[int] | None = None) -> Layout:
@@ -54,6 +60,15 @@ def find(path: Path, steps: Collection[int] | None = None, ranks: Collection[int
 
     Raises:
         InputError: the path does not exist, or nothing there looks like a dump.
+    """
+    return checked(survey(path, steps, ranks), steps, ranks)
+
+
+def survey(path: Path, steps: Collection[int] | None = None, ranks: Collection[int] | None = None) -> Layout:
+    """What lies at a path, be it nothing at all; another place may hold more of the same dump (:func:`checked`).
+
+    Raises:
+        InputError: the path does not exist, or cannot be listed.
     """
     search = _Search(path, steps, ranks)
     top = entries(path)
@@ -309,47 +324,61 @@ class _Search:
 
     # --- the answer -------------------------------------------------------------------------------
 
-    def absent(self) -> None:
-        """rank_of_another_step: a step without a folder for a rank that another step has.
-
-        Example: ``step0/rank0``, ``step0/rank1`` and ``step1/rank0``: rank 1 of step 1 is told as absent.
-        """
-        by_step: dict[int, set[int]] = {}
-        first: dict[int, int] = {}
-        for step, rank in sorted(self.claimed):
-            by_step.setdefault(step, set()).add(rank)
-            first.setdefault(rank, step)
-        wanted = first.keys() if self.wanted_ranks is None else first.keys() & self.wanted_ranks
-        for step, label in self.labels.items():
-            for rank in wanted - by_step.get(step, set()):
-                file = _join(label, f"rank{rank}/{FileKind.DUMP.value}")
-                detail = f"no folder of this rank, as there is in step {first[rank]}"
-                self.problem(ProblemKind.MISSING_FILE, file, detail, judged=False, step=step, rank=rank)
-
     def layout(self) -> Layout:
-        self.absent()
         folders = tuple(self.folders[key] for key in sorted(self.folders))
-        filtered = self.wanted_steps is not None or self.wanted_ranks is not None
-        if not folders and not (filtered and self.found_steps):
-            raise self._nothing()
         return Layout(
             self.root,
             folders,
             tuple(sorted({folder.step for folder in folders})),
-            tuple(sorted(self.problems, key=_place)),
+            tuple(self.problems),
             tuple(sorted(self.found_steps)),
             tuple(sorted(self.found_ranks)),
+            frozenset(self.claimed),
+            tuple(self.labels.items()),
+            tuple(self.others),
         )
 
-    def _nothing(self) -> InputError:
-        hint = "give the folder that holds step*/rank*/dump.json"
-        told = [p for p in self.problems if p.kind is not ProblemKind.IGNORED_FOLDER]
-        if told:
-            found = "; ".join(f"{p.file}: {p.detail}" for p in told[:_SHOWN])
-            more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-            return InputError(f"no dump.json in {self.root}: {found}{more}", hint=hint)
-        found = f"only {_some(self.others)}" if self.others else "an empty folder"
-        return InputError(f"no dump in {self.root}: {found}", hint=hint)
+
+def checked(found: Layout, steps: Collection[int] | None, ranks: Collection[int] | None) -> Layout:
+    """The layout of a whole dump: with its absent ranks told, and problems in order.
+
+    Raises:
+        InputError: there is nothing that looks like a dump.
+    """
+    problems = [*found.problems, *_absent(found, ranks)]
+    filtered = steps is not None or ranks is not None
+    if not found.folders and not (filtered and found.found_steps):
+        raise _nothing(found.root, problems, list(found.others))
+    return replace(found, problems=tuple(sorted(problems, key=_place)))
+
+
+def _absent(found: Layout, ranks: Collection[int] | None) -> Iterator[Problem]:
+    """rank_of_another_step: a step without a folder for a rank that another step has.
+
+    Example: ``step0/rank0``, ``step0/rank1`` and ``step1/rank0``: rank 1 of step 1 is told as absent.
+    """
+    by_step: dict[int, set[int]] = {}
+    first: dict[int, int] = {}
+    for step, rank in sorted(found.claimed):
+        by_step.setdefault(step, set()).add(rank)
+        first.setdefault(rank, step)
+    wanted = first.keys() if ranks is None else first.keys() & frozenset(ranks)
+    for step, label in found.labels:
+        for rank in wanted - by_step.get(step, set()):
+            file = _join(label, f"rank{rank}/{FileKind.DUMP.value}")
+            detail = f"no folder of this rank, as there is in step {first[rank]}"
+            yield Problem(ProblemKind.MISSING_FILE, step, rank, file, detail, judged=False)
+
+
+def _nothing(root: Path, problems: list[Problem], others: list[str]) -> InputError:
+    hint = "give the folder that holds step*/rank*/dump.json"
+    told = [p for p in problems if p.kind is not ProblemKind.IGNORED_FOLDER]
+    if told:
+        found = "; ".join(f"{p.file}: {p.detail}" for p in told[:_SHOWN])
+        more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        return InputError(f"no dump.json in {root}: {found}{more}", hint=hint)
+    found = f"only {_some(others)}" if others else "an empty folder"
+    return InputError(f"no dump in {root}: {found}", hint=hint)
 
 
 def _place(problem: Problem) -> tuple[int, int, tuple[tuple[int, int, str], ...]]:
