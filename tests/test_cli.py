@@ -157,7 +157,7 @@ def test_options_reach_the_pipeline(calls: Calls, dump: Path, capsys: pytest.Cap
         [
             *("analyze", dump, "--step", "0,2-4", "--step", "9", "--ranks", "0-7,9", "--rules", "r.toml"),
             *("--exclude-op", "Torch.exp.0.forward", "--exclude-op", "3:Torch.log.1.forward"),
-            *("--jobs", "2", "--engine", "ray"),
+            *("--jobs", "2", "--engine", "ray", "--ray-address", "10.0.0.1:6379", "--node-local"),
         ],
         capsys,
     )
@@ -168,6 +168,8 @@ def test_options_reach_the_pipeline(calls: Calls, dump: Path, capsys: pytest.Cap
         exclude_ops=("Torch.exp.0.forward", "3:Torch.log.1.forward"),
         jobs=2,
         engine=EngineKind.RAY,
+        ray_address="10.0.0.1:6379",
+        node_local=True,
     )
 
 

@@ -29,7 +29,7 @@ THIRD_PARTY = {
     "rich": {"reporters.console", "progress"},
     "stringzilla": {"readers.search"},
     "tomli": {"rulebook"},
-    "ray": {"engines"},
+    "ray": {"ray_engine"},
 }
 """Each package outside of the standard library, and the only modules that import it."""
 

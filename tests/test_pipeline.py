@@ -10,7 +10,7 @@ import firstnan
 from analysis.made_runs import INF, NAN, Json, Rank, Run, batch, blank, named, t, the_cause
 from firstnan.dump import Direction, ProblemKind
 from firstnan.errors import InputError, UsageError
-from firstnan.options import EngineKind, Options, ProgressEvent
+from firstnan.options import Options, ProgressEvent
 from firstnan.report import MechanismKind, Report, SymptomKind, Verdict, Where
 
 LOSS = t(3.0, 3.0, shape=())
@@ -375,9 +375,3 @@ def test_nothing_is_written_into_the_dump(tmp_path: Path) -> None:
     firstnan.analyze(tmp_path)
     firstnan.trace(tmp_path, 0)
     assert {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*")} == before
-
-
-def test_an_engine_that_does_not_exist_yet_is_refused_rather_than_replaced() -> None:
-    example = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
-    with pytest.raises(UsageError, match="ray engine"):
-        firstnan.analyze(example, Options(engine=EngineKind.RAY))

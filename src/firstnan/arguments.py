@@ -153,6 +153,8 @@ def options(arguments: argparse.Namespace) -> Options:
         exclude_ops=tuple(arguments.exclude_op),
         jobs=arguments.jobs,
         engine=EngineKind(arguments.engine),
+        ray_address=arguments.ray_address,
+        node_local=arguments.node_local,
     )
 
 
@@ -225,12 +227,24 @@ def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
         metavar="NAME",
         help="reject an answer and get the next: a record name, or rank:record name; may be repeated",
     )
-    group.add_argument("--jobs", type=_jobs, metavar="N", help="processes (default: the cores available)")
+    group.add_argument(
+        "--jobs", type=_jobs, metavar="N", help="processes, or tasks at a time (default: the cores available)"
+    )
     group.add_argument(
         "--engine",
         choices=[kind.value for kind in EngineKind],
         default=EngineKind.LOCAL.value,
         help="where ranks are read: processes here, or a running Ray cluster (default: local)",
+    )
+    group.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the Ray cluster, HOST:PORT; 'local' starts one here (default: RAY_ADDRESS, or the one that runs here)",
+    )
+    group.add_argument(
+        "--node-local",
+        action="store_true",
+        help="every node of the Ray cluster has rank folders of its own at PATH, and reads them",
     )
 
 

@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from firstnan import arguments as command_line
 from firstnan import pipeline
 from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
 from firstnan.messages import Language, Words, default_language, text
-from firstnan.options import Options
+from firstnan.options import EngineKind, Options
 from firstnan.output import check_target, write_whole
 from firstnan.printable import printable
 from firstnan.progress import ReadingProgress
@@ -75,7 +75,7 @@ def _trace(chosen: argparse.Namespace) -> int:
 def _report(chosen: argparse.Namespace, view: View) -> int:
     form = _form(chosen, [chosen.path])
     options = command_line.options(chosen)
-    settings = _settings(chosen, view, _rank(chosen) if view is View.TRACE else None)
+    settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     return _deliver(_read(chosen.path, settings, options), form, settings, chosen)
 
 
@@ -150,7 +150,7 @@ def _scan(chosen: argparse.Namespace) -> int:
     others = [parts.read(file) for file in chosen.others]
     options = command_line.options(chosen)
     _say_what_is_lacking(language)
-    with ReadingProgress(language) as progress:
+    with _quiet_stdout(options), ReadingProgress(language) as progress:
         part = stages.scan(chosen.path, options, progress, others)
     content = parts.to_text(part)
     if target is None:
@@ -169,16 +169,30 @@ def _scan(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _rank(chosen: argparse.Namespace) -> int:
-    return pipeline.only_rank(chosen.path) if chosen.rank is None else int(chosen.rank)
+def _rank(chosen: argparse.Namespace, options: Options) -> int:
+    if chosen.rank is not None:
+        return int(chosen.rank)
+    with _quiet_stdout(options):
+        return pipeline.only_rank(chosen.path, options)
 
 
 def _read(path: Path, settings: Settings, options: Options) -> Report:
     _say_what_is_lacking(settings.language)
-    if settings.view is View.TRACE and settings.rank is not None:
-        return pipeline.trace(path, settings.rank, options)
-    with ReadingProgress(settings.language) as progress:
-        return pipeline.analyze(path, options, progress)
+    with _quiet_stdout(options):
+        if settings.view is View.TRACE and settings.rank is not None:
+            return pipeline.trace(path, settings.rank, options)
+        with ReadingProgress(settings.language) as progress:
+            return pipeline.analyze(path, options, progress)
+
+
+@contextlib.contextmanager
+def _quiet_stdout(options: Options) -> Iterator[None]:
+    """Ray writes news of its workers to stdout, where the report belongs; the report tells what is left of them."""
+    if options.engine is EngineKind.LOCAL:
+        yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
 
 
 def _show(chosen: argparse.Namespace) -> int:

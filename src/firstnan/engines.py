@@ -1,4 +1,4 @@
-"""Where the work of one rank is done: the only module that knows about processes.
+"""Where the work of one rank is done: the only module that knows about processes (of a cluster: ``ray_engine``).
 
 What goes wrong with one item never ends the work on the others: an exception, and the death of a worker (the kernel
 kills the process that takes too much memory), become a :class:`Failed` in place of that item's result.
@@ -11,6 +11,8 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from firstnan.errors import UsageError
@@ -43,6 +45,40 @@ class Engine(Protocol):
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         """Position and result of every item, in any order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of a cluster."""
+
+    id: str
+    name: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the files of one item are."""
+
+    bytes: int = 0
+    """How much there is to read."""
+    nodes: tuple[str, ...] = ()
+    """Ids of the nodes that have them, the one to ask first in front; empty: whichever worker can read them."""
+    file: Path | None = None
+    """A file that a worker has to see, or else the item has failed."""
+
+
+class Engines(Protocol):
+    """Whoever does the work of one analysis."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The machines that each hold a part of the dump; empty: this one sees all of it."""
+        ...
+
+    def engine(self, places: Sequence[Place]) -> Engine:
+        """For work on items at these places, one for each."""
         ...
 
 
@@ -182,15 +218,39 @@ def _context() -> BaseContext:
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
-def chosen(options: Options, items: int, total_bytes: int) -> Engine:
-    """The engine that the options ask for.
+@contextmanager
+def opened(options: Options) -> Iterator[Engines]:
+    """The engines that the options ask for, as long as they are needed.
 
     Raises:
-        UsageError: it is not there.
+        UsageError: they are not there, or options contradict each other.
     """
-    if options.engine is EngineKind.RAY:
-        raise UsageError("the ray engine is not part of this version", hint="leave out --engine: ranks are read here")
-    return local(options.jobs, items, total_bytes)
+    if options.engine is EngineKind.LOCAL:
+        for name, given in (("--ray-address", options.ray_address is not None), ("--node-local", options.node_local)):
+            if given:
+                raise UsageError(f"{name} is for a Ray cluster", hint="add --engine ray")
+        yield Local(options.jobs)
+        return
+    if find_spec("ray") is None:
+        raise UsageError(
+            "the ray engine needs the package ray, which is not installed",
+            hint="pip install 'firstnan[ray]', or leave out --engine: ranks are read on this machine",
+        )
+    from firstnan import ray_engine
+
+    with ray_engine.connected(options.ray_address, options.jobs, node_local=options.node_local) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Engines of this machine."""
+
+    jobs: int | None = None
+    nodes: tuple[Node, ...] = ()
+
+    def engine(self, places: Sequence[Place]) -> Engine:
+        return local(self.jobs, len(places), sum(place.bytes for place in places))
 
 
 def local(jobs: int | None, items: int, total_bytes: int) -> Engine:

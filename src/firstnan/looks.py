@@ -1,37 +1,77 @@
-"""The work on ranks, given to an engine: first looks at all of them, second looks at some."""
+"""The work on ranks, given to an engine: where they are, first looks at all of them, second looks at some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from firstnan import engines, ranks
+from firstnan import ranks
 from firstnan.analysis.again import Question
 from firstnan.analysis.summary import RankSummary
-from firstnan.dump import CallSite, Problem, RankFolder, Record
-from firstnan.options import Options, Progress, ProgressEvent
+from firstnan.dump import CallSite, FileKind, Problem, RankFolder, Record
+from firstnan.engines import Engine, Engines, Failed, Place
+from firstnan.options import EngineKind, Options, Progress, ProgressEvent
+from firstnan.readers import layout
+from firstnan.readers.layout import Layout
 from firstnan.rulebook import Rulebook
 
 T = TypeVar("T")
+
+
+def find(path: Path, options: Options, engines: Engines) -> Layout:
+    """The ranks and steps at a path that are asked for, from every node that holds some.
+
+    Raises:
+        InputError: nothing readable at the path.
+    """
+    if engines.nodes:
+        return _on_nodes(path, options, engines)
+    found = layout.find(path, options.steps, options.ranks)
+    if options.engine is EngineKind.LOCAL:
+        return found
+    folders = tuple(replace(folder, path=folder.path.absolute()) for folder in found.folders)
+    return replace(found, folders=folders)  # workers of a cluster stand in folders of their own
+
+
+def _on_nodes(path: Path, options: Options, engines: Engines) -> Layout:
+    from firstnan.readers import node_layouts
+
+    nodes = engines.nodes
+    listing = partial(node_layouts.listing, steps=options.steps, ranks=options.ranks)
+    engine = engines.engine([Place(nodes=(node.id,)) for node in nodes])
+    results = dict(engine.map(listing, [path.absolute()] * len(nodes)))
+    found = [
+        node_layouts.Listing(fault=result.reason) if isinstance(result, Failed) else result
+        for _, result in sorted(results.items(), key=lambda one: one[0])
+    ]
+    seen = [node_layouts.NodeListing(node.id, node.name, one) for node, one in zip(nodes, found, strict=True)]
+    return node_layouts.joined(path, seen, options.steps, options.ranks)
+
+
+def _engine_for(folders: Sequence[RankFolder], engines: Engines) -> Engine:
+    return engines.engine(
+        [Place(folder.dump_bytes, folder.nodes, folder.path / FileKind.DUMP.value) for folder in folders]
+    )
 
 
 def at_each(
     folders: tuple[RankFolder, ...],
     work: Callable[[RankFolder], T],
     lost: Callable[[RankFolder, str], T],
-    options: Options,
+    engines: Engines,
     progress: Progress | None,
 ) -> list[T]:
     """What the work gives for every rank, large files first; ``lost`` makes it up for ranks on which it failed."""
     total = sum(f.dump_bytes for f in folders)
     order = sorted(folders, key=lambda f: -f.dump_bytes)
-    engine = engines.chosen(options, len(order), total)
     done = 0
     found: list[T] = []
-    for position, result in engine.map(work, order):
+    for position, result in _engine_for(order, engines).map(work, order):
         folder = order[position]
-        found.append(lost(folder, result.reason) if isinstance(result, engines.Failed) else result)
+        found.append(lost(folder, result.reason) if isinstance(result, Failed) else result)
         done += folder.dump_bytes
         if progress is not None:
             progress(ProgressEvent(len(found), len(order), done, total))
@@ -39,44 +79,65 @@ def at_each(
 
 
 def again(
-    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
+    folders: tuple[RankFolder, ...],
+    book: Rulebook,
+    options: Options,
+    engines: Engines,
+    questions: Collection[Question],
 ) -> list[tuple[Question, RankSummary]]:
     """Second looks at some ranks: each question with its answer."""
     where = {(folder.step, folder.rank): folder for folder in folders}
     asked = [(where[q.summary.step, q.summary.rank], q) for q in questions]
     asked.sort(key=lambda one: -one[0].dump_bytes)
-    engine = engines.chosen(options, len(asked), sum(folder.dump_bytes for folder, _ in asked))
+    engine = _engine_for([folder for folder, _ in asked], engines)
     work = partial(ranks.again_at, book=book, excluded=options.exclude_ops)
     found = []
     for position, result in engine.map(work, asked):
         question = asked[position][1]
-        if isinstance(result, engines.Failed):
+        if isinstance(result, Failed):
             result = ranks.not_again(question.summary, result.reason)
         found.append((question, result))
     return found
 
 
 def answers(
-    folders: tuple[RankFolder, ...], book: Rulebook, options: Options, questions: Collection[Question]
+    folders: tuple[RankFolder, ...],
+    book: Rulebook,
+    options: Options,
+    engines: Engines,
+    questions: Collection[Question],
 ) -> list[RankSummary]:
     """The answers alone."""
-    return [answer for _, answer in again(folders, book, options, questions)]
+    return [answer for _, answer in again(folders, book, options, engines, questions)]
 
 
 def call_sites(
-    folders: tuple[RankFolder, ...], step: int, rank: int, names: Collection[str]
+    folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: int, names: Collection[str]
 ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
     """Where records of one rank were called from."""
     from firstnan.readers import callsite
 
     folder = _folder(folders, step, rank)
-    return callsite.read(folder, names) if folder else ({}, ())
+    if folder is None:
+        return {}, ()
+    found = _there(folder, partial(callsite.read, names=names), engines)
+    return ({}, (ranks.failure(folder, found.reason),)) if isinstance(found, Failed) else found
 
 
-def record(folders: tuple[RankFolder, ...], step: int, rank: int, name: str) -> Record | None:
+def record(folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: int, name: str) -> Record | None:
     """One record of one rank."""
     folder = _folder(folders, step, rank)
-    return ranks.find(folder, name) if folder else None
+    if folder is None:
+        return None
+    found = _there(folder, partial(ranks.find, name=name), engines)
+    return None if isinstance(found, Failed) else found
+
+
+def _there(folder: RankFolder, work: Callable[[RankFolder], T], engines: Engines) -> T | Failed:
+    """A small piece of work on one rank: in this process, or else where the rank's folder is."""
+    if not folder.nodes:
+        return work(folder)
+    return next(result for _, result in _engine_for([folder], engines).map(work, [folder]))
 
 
 def _folder(folders: tuple[RankFolder, ...], step: int, rank: int) -> RankFolder | None:

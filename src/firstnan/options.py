@@ -30,8 +30,12 @@ class Options:
     exclude_ops: tuple[str, ...] = ()
     """Answers the user rejects: ``record name`` or ``rank:record name``."""
     jobs: int | None = None
-    """Processes; None: the cores available."""
+    """Processes, or tasks at a time of a cluster; None: the cores available."""
     engine: EngineKind = EngineKind.LOCAL
+    ray_address: str | None = None
+    """The Ray cluster; ``local`` starts one here; None: that of ``RAY_ADDRESS``, or one that runs here."""
+    node_local: bool = False
+    """Every node of the Ray cluster has rank folders of its own at the path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstnan import looks, ranks, rulebook
+from firstnan import engines, looks, ranks, rulebook
 from firstnan.analysis import assemble
 from firstnan.analysis.again import Ask, answer
 from firstnan.analysis.judge import with_skips
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Problem, ProblemKind
+from firstnan.engines import Engines
 from firstnan.errors import InputError, UsageError
 from firstnan.options import Options, Progress
 from firstnan.ranges import format_ranges
@@ -49,22 +50,23 @@ def trace(path: str | Path, rank: int, options: Options | None = None, progress:
 
 def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
     book = rulebook.load(options.rules)
-    found = find(path, options)
-    survey = partial(ranks.survey, book=book, excluded=options.exclude_ops)
-    summaries = looks.at_each(found.folders, survey, ranks.lost, options, progress)
-    check_readable(path, summaries)
-    known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
-    return conclude(
-        path=str(path),
-        summaries=summaries,
-        problems=found.problems,
-        known=known,
-        left_out=sorted(set(known) - set(options.ranks)) if options.ranks else [],
-        ask=partial(looks.answers, found.folders, book, options),
-        sites=partial(looks.call_sites, found.folders),
-        record=partial(looks.record, found.folders),
-        alone=alone,
-    )
+    with engines.opened(options) as workers:
+        found = find(path, options, workers)
+        survey = partial(ranks.survey, book=book, excluded=options.exclude_ops)
+        summaries = looks.at_each(found.folders, survey, ranks.lost, workers, progress)
+        check_readable(path, summaries)
+        known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
+        return conclude(
+            path=str(path),
+            summaries=summaries,
+            problems=found.problems,
+            known=known,
+            left_out=sorted(set(known) - set(options.ranks)) if options.ranks else [],
+            ask=partial(looks.answers, found.folders, book, options, workers),
+            sites=partial(looks.call_sites, found.folders, workers),
+            record=partial(looks.record, found.folders, workers),
+            alone=alone,
+        )
 
 
 def conclude(
@@ -98,14 +100,14 @@ def conclude(
     return advice.add(peers.add(report, there, record))
 
 
-def find(path: Path, options: Options) -> Layout:
+def find(path: Path, options: Options, workers: Engines) -> Layout:
     """The ranks and steps at a path that are asked for.
 
     Raises:
         InputError: nothing readable at the path.
         UsageError: a step or rank that is asked for is not there.
     """
-    found = layout.find(path, options.steps, options.ranks)
+    found = looks.find(path, options, workers)
     _check_asked(path, found, options)
     return found
 
@@ -136,14 +138,18 @@ def check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
         )
 
 
-def only_rank(path: str | Path) -> int:
+def only_rank(path: str | Path, options: Options | None = None) -> int:
     """The rank of a path that holds one rank: a rank folder, or a dump of a single process.
 
     Raises:
         InputError: nothing readable at the path.
         UsageError: there are several ranks.
     """
-    ranks = layout.find(Path(path)).found_ranks
+    if options is not None and options.node_local:
+        with engines.opened(options) as workers:
+            ranks = looks.find(Path(path), replace(options, steps=None, ranks=None), workers).found_ranks
+    else:
+        ranks = layout.find(Path(path)).found_ranks
     if len(ranks) != 1:
         raise UsageError(f"{path} holds the ranks {format_ranges(ranks)}", hint="say which one with --rank")
     return ranks[0]

@@ -59,7 +59,7 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
 
 def lost(folder: RankFolder, reason: str) -> RankSummary:
     """What is kept of a rank on which the first look failed."""
-    problem = _failure(folder.step, folder.rank, folder.label, reason)
+    problem = failure(folder, reason)
     return RankSummary(folder.step, folder.rank, folder.label, problems=(problem,), judged=False)
 
 
@@ -67,6 +67,11 @@ def not_again(summary: RankSummary, reason: str) -> RankSummary:
     """The summary of a rank on which a second look failed."""
     problem = _failure(summary.step, summary.rank, summary.label, reason)
     return replace(summary, problems=(*summary.problems, problem))
+
+
+def failure(folder: RankFolder, reason: str) -> Problem:
+    """What is told of work on a rank that failed."""
+    return _failure(folder.step, folder.rank, folder.label, reason)
 
 
 def _failure(step: int, rank: int, label: str, reason: str) -> Problem:

@@ -14,10 +14,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from firstnan import looks, pipeline, ranks, rulebook
+from firstnan import engines, looks, pipeline, ranks, rulebook
 from firstnan.analysis.again import Question, with_known_calls
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import CallSite, FileKind, Problem, ProblemKind, RankFolder, Record
+from firstnan.engines import Engines
 from firstnan.errors import InputError, UsageError
 from firstnan.options import Options, Progress
 from firstnan.parts import Answered, Part, RankPart, Site, Stamp, read
@@ -50,20 +51,21 @@ def scan(
     """
     options = options or Options()
     book = rulebook.load(options.rules)
-    found = pipeline.find(Path(path), options)
     work = partial(_scan_rank, book=book, excluded=options.exclude_ops)
-    seen = looks.at_each(found.folders, work, _lost, options, progress)
-    part = Part(
-        host=socket.gethostname(),
-        path=str(path),
-        rules=rulebook.render(book),
-        excluded=options.exclude_ops,
-        ranks=tuple(sorted(seen, key=lambda one: (one.folder.step, one.folder.rank))),
-        problems=found.problems,
-        found_ranks=found.found_ranks,
-        asked=options.ranks,
-    )
-    return _with_answers(part, others, options) if others else part
+    with engines.opened(options) as workers:
+        found = pipeline.find(Path(path), options, workers)
+        seen = looks.at_each(found.folders, work, _lost, workers, progress)
+        part = Part(
+            host=socket.gethostname(),
+            path=str(path),
+            rules=rulebook.render(book),
+            excluded=options.exclude_ops,
+            ranks=tuple(sorted(seen, key=lambda one: (one.folder.step, one.folder.rank))),
+            problems=found.problems,
+            found_ranks=found.found_ranks,
+            asked=options.ranks,
+        )
+        return _with_answers(part, others, options, workers) if others else part
 
 
 def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankPart:
@@ -106,9 +108,9 @@ def _site(folder: RankFolder, name: str) -> Site | None:
     return Site(sites[name], tuple(problems)) if name in sites else None
 
 
-def _with_answers(part: Part, others: Sequence[Part], options: Options) -> Part:
+def _with_answers(part: Part, others: Sequence[Part], options: Options, workers: Engines) -> Part:
     """The part with what putting it together with the others asks of its ranks."""
-    desk = _Desk((part, *others), options)
+    desk = _Desk((part, *others), options, workers)
     own = {(one.folder.step, one.folder.rank): one for one in part.ranks}
     desk.conclude()
     return replace(part, ranks=tuple(desk.answered(place, one) for place, one in own.items()))
@@ -164,9 +166,11 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
         InputError: no rank could be read.
         UsageError: the parts were made with different rules.
     """
-    desk = _Desk(parts, options or Options())
-    pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
-    report = desk.conclude(problems)
+    options = options or Options()
+    with engines.opened(options) as workers:
+        desk = _Desk(parts, options, workers)
+        pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
+        report = desk.conclude(problems)
     lacking = [*desk.problems()]
     return replace(report, input=replace(report.input, problems=(*report.input.problems, *lacking)))
 
@@ -174,7 +178,7 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
 class _Desk:
     """Where questions about ranks are answered: from the parts, or from files where these can be reached."""
 
-    def __init__(self, parts: Sequence[Part], options: Options) -> None:
+    def __init__(self, parts: Sequence[Part], options: Options, workers: Engines) -> None:
         first = parts[0]
         for part in parts[1:]:
             if (part.rules, part.excluded) != (first.rules, first.excluded):
@@ -183,6 +187,7 @@ class _Desk:
                     hint="scan all hosts with the same --rules and --exclude-op",
                 )
         self._parts = parts
+        self._workers = workers
         self._book = rulebook.parse(first.rules)
         self._options = replace(options, exclude_ops=first.excluded)
         self.path = _paths(parts)
@@ -244,7 +249,7 @@ class _Desk:
                 answers.append(self._unanswered(part, question))
         if left:
             folders = tuple(part.folder for part in self.kept.values())
-            for question, summary in looks.again(folders, self._book, self._options, left):
+            for question, summary in looks.again(folders, self._book, self._options, self._workers, left):
                 answers.append(summary)
                 if not question.is_count:
                     looked = Answered(summary, question.whole, question.wanted)
