@@ -16,7 +16,8 @@ import pytest
 from firstnan import engines
 from firstnan.dump import ProblemKind
 from firstnan.engines import Engine, Failed, InProcess, ProcessPool
-from firstnan.options import Options
+from firstnan.errors import UsageError
+from firstnan.options import EngineKind, Options
 from firstnan.pipeline import analyze
 from firstnan.report import Verdict
 
@@ -110,7 +111,7 @@ def test_small_work_stays_in_this_process() -> None:
     assert isinstance(engines.local(2, 8, 0), ProcessPool)
 
 
-DATA = Path(__file__).parent / "data" / "readers"
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
 
 
 def two_ranks(path: Path) -> Path:
@@ -191,3 +192,28 @@ def _interrupted(script: Path, dump: Path) -> tuple[int | None, str]:
                 os.killpg(process.pid, signal.SIGKILL)
             return None, ""
         return process.returncode, words
+
+
+# --- the Ray engine where there is none: with one, tests/test_ray_engine.py -------------------------------------------
+
+
+def test_without_the_package_the_ray_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="not installed") as caught:
+        analyze(EXAMPLE, Options(engine=EngineKind.RAY))
+    assert "firstnan[ray]" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [("--ray-address", Options(ray_address="local")), ("--node-local", Options(node_local=True))],
+)
+def test_options_of_a_cluster_need_the_ray_engine(option: str, options: Options) -> None:
+    with pytest.raises(UsageError, match=f"{option} is for a Ray cluster") as caught:
+        analyze(EXAMPLE, options)
+    assert caught.value.hint == "add --engine ray"
+
+
+def test_ray_is_loaded_only_when_it_is_asked_for() -> None:
+    script = f"import sys, firstnan; firstnan.analyze({str(EXAMPLE)!r}); sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

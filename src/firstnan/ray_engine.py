@@ -181,11 +181,13 @@ class Tasks:
                     busy[self._start(work, task, packed, items[task.position])] = task
                 for done in ray.wait(list(busy), num_returns=1)[0]:
                     task = busy.pop(done)
-                    result = _result(done, is_last=task.tries == _TRIES)
-                    if result is None:
+                    result = _result(done)
+                    if not isinstance(result, _Died):
+                        yield task.position, cast("R | Failed", result)
+                    elif task.tries < _TRIES:
                         waiting.insert(0, task)
                     else:
-                        yield task.position, cast("R | Failed", result)
+                        yield task.position, Failed(f"tried twice, no worker came to its end ({result.reason})")
         finally:
             for one in busy:
                 with suppress(exceptions.RayError):
@@ -221,15 +223,22 @@ class Tasks:
         )
 
 
-def _result(done: Any, *, is_last: bool) -> object:
-    """What a task gave; None: its worker died, and another one is to try."""
+@dataclass(frozen=True, slots=True)
+class _Died:
+    """What stands in place of the result of a task whose worker died, or whose node is gone."""
+
+    reason: str
+
+
+def _result(done: Any) -> object:
+    """What a task gave."""
     try:
         version, host, result = ray.get(done)
     except exceptions.RayTaskError as error:
         return Failed(_last_line(error))
     except exceptions.RayError as error:
         said = str(error).split("\n", 1)[0].rstrip(". ")
-        return Failed(f"the worker died, and so did another one ({type(error).__name__}: {said})") if is_last else None
+        return _Died(f"{type(error).__name__}: {said}")
     if version != firstnan.__version__:
         there = f"firstnan {version} is" if version else "firstnan is not"
         raise UsageError(
