@@ -38,6 +38,12 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 from firstnan import ray_engine  # noqa: E402
 
+pytestmark = [
+    # Ray leaves log files of its own open, some releases more of them than others.
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "dp2-tp2"
 SMALL = sorted(path for path in (ROOT / "examples" / "small").iterdir() if path.name != "programs")

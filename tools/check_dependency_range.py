@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
@@ -25,10 +26,14 @@ TESTS = (
     "tests/test_rulebook.py",
     "tests/test_report_json.py",
     "tests/test_api.py",
+    "tests/test_engines.py",
+    "tests/test_ray_engine.py",
     "src/firstnan/readers",
     "src/firstnan/reporters",
 )
 """Where the packages from outside are used."""
+EXTRAS = ("ray",)
+"""Extras whose packages are looked at as well."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*>=\s*([0-9][0-9A-Za-z.]*)\s*(?:,[^;]*)?(;.*)?")
 
 
@@ -39,7 +44,7 @@ def main() -> None:
     parser.add_argument("--python", help="the interpreter (default: the oldest supported one that is here)")
     chosen = parser.parse_args()
     project = _project()
-    lowest = oldest(project["dependencies"])
+    lowest = oldest(_requirements(project))
     with tempfile.TemporaryDirectory(prefix="firstnan-range-") as folder:
         for end in chosen.ends:
             usual = _oldest_python(project["requires-python"]) if end == "oldest" else sys.executable
@@ -48,15 +53,21 @@ def main() -> None:
             print(f"{end}: {told}", flush=True)
 
 
-def _project() -> dict[str, list[str]]:
+def _project() -> dict[str, Any]:
     """The parts of pyproject.toml that matter; it is simple enough to be read without a TOML reader of its own."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     with (ROOT / "pyproject.toml").open("rb") as file:
-        project: dict[str, list[str]] = tomllib.load(file)["project"]
+        project: dict[str, Any] = tomllib.load(file)["project"]
     return project
+
+
+def _requirements(project: dict[str, Any]) -> list[str]:
+    """What the project needs, and what its extras add."""
+    extras: dict[str, list[str]] = project["optional-dependencies"]
+    return [*project["dependencies"], *(requirement for name in EXTRAS for requirement in extras[name])]
 
 
 def oldest(requirements: Sequence[str]) -> list[str]:
@@ -89,10 +100,12 @@ def check(place: Path, python: str, pins: Sequence[str]) -> str:
     run([python, "-m", "venv", str(place)])
     inside = str(place / ("Scripts" if os.name == "nt" else "bin") / "python")
     pip = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run([*pip, "--upgrade", "--editable", str(ROOT), "pytest>=8", "hypothesis", "jsonschema", *pins])
+    run(
+        [*pip, "--upgrade", "--editable", f"{ROOT}[{','.join(EXTRAS)}]", "pytest>=8", "hypothesis", "jsonschema", *pins]
+    )
     run([inside, "-m", "pip", "check"])
     there = run([inside, "-m", "pip", "list", "--format", "freeze", "--exclude-editable"]).split()
-    names = {re.split(r"[>=;\s]", r)[0].lower() for r in _project()["dependencies"]}
+    names = {re.split(r"[>=;\s]", r)[0].lower() for r in _requirements(_project())}
     used = [line for line in there if line.split("==")[0].lower() in names]
     tests = [test for test in TESTS if (ROOT / test).exists()]
     counted = run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]).splitlines()[-1]

@@ -16,7 +16,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -56,6 +58,7 @@ def connected(address: str | None, jobs: int | None, *, node_local: bool) -> Ite
         raise UsageError(
             "this process is connected to a Ray cluster already", hint="leave out the address: that cluster is used"
         )
+    on_end = signal.getsignal(signal.SIGTERM)
     try:
         if ours:
             _connect(address, jobs)
@@ -63,6 +66,8 @@ def connected(address: str | None, jobs: int | None, *, node_local: bool) -> Ite
     finally:
         if ours:
             ray.shutdown()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, on_end)  # Ray has put its own there
 
 
 def _connect(address: str | None, jobs: int | None) -> None:
@@ -93,7 +98,7 @@ def _check_answers(address: str) -> None:
     """Raises UsageError when nothing listens at ``[ray://]host:port``."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if not colon or not port.isdigit():
-        raise UsageError(f"'{address}' is no address of a Ray cluster", hint="HOST:PORT, or ray://HOST:PORT, or local")
+        raise UsageError(f"'{address}' is no address of a Ray cluster", hint="HOST:PORT, or local")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
     except (OSError, OverflowError, UnicodeError) as error:
@@ -104,7 +109,7 @@ def _unusable(address: str, error: Exception) -> UsageError:
     said = " ".join(str(error).split()) or type(error).__name__
     return UsageError(
         f"the Ray cluster at {address} cannot be used: {said}",
-        hint="is it running there, with the same versions of Ray and Python as here?",
+        hint="it has to run there, with the Ray and Python of here; if it asks for a token, set RAY_AUTH_MODE=token",
     )
 
 
