@@ -42,6 +42,8 @@ pytestmark = [
     # Ray leaves log files of its own open, some releases more of them than others.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # Ray starts the processes of a node with a function to run before exec, which Python 3.12 and newer warn of.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
