@@ -38,7 +38,7 @@ OPTIONAL = {"readers.lenient_json", "readers.search"}
 
 ANALYSIS_MAY_IMPORT = {
     *("analysis", "dump", "numerics", "collectives", "rulebook", "ranges"),
-    *("report", "report_views"),
+    *("report", "report_views", "turning_point"),
     "excerpt",  # records in short form; of dump types alone, see FOUNDATION
 }
 READERS_MAY_IMPORT = {"readers", "dump", "numerics", "errors", "ranges", "printable"}

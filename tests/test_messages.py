@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import firstnan
+from firstnan import rulebook
 from firstnan.dump import Direction, ProblemKind
 from firstnan.messages import Language, Words, catalog, default_language, en, has, number, pieces, text, zh
 from firstnan.numerics import ValueState
@@ -196,3 +197,12 @@ def test_any_number_has_words(value: float) -> None:
 )
 def test_the_locale_chooses_the_language(environ: dict[str, str], language: Language) -> None:
     assert default_language(environ) is language
+
+
+def test_every_rule_that_the_filters_count_has_words() -> None:
+    package = Path(firstnan.__file__).resolve().parent
+    sources = "".join((package / "analysis" / f"{name}.py").read_text("utf-8") for name in ("filters", "watch"))
+    counted = set(re.findall(r'_count\("(\w+)"', sources))
+    assert len(counted) > 3
+    named = {rule.name for rule in rulebook.load().rules}
+    assert {name for name in counted | named if not has(f"benign.{name}")} - {"non_compute"} == set()

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from firstnan.analysis.advice import advice
-from firstnan.dump import Direction
+from firstnan.dump import Direction, TensorStat
 from firstnan.messages import Language, catalog
-from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, Where
+from firstnan.numerics import ValueState
+from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, RunUp, Where
 
 
 def cause(
@@ -82,3 +83,35 @@ def test_what_a_rank_lacks_decides_the_advice(gap: str) -> None:
     key = f"where.missing_rank.advice.{gap}"
     assert keys(missing) == [key]
     assert all(key in catalog(language) for language in Language)
+
+
+def test_the_record_where_the_values_turned_comes_first() -> None:
+    steps = (RunUp("Torch.mul.0.forward", 7, 2.0, 600.0), RunUp("Torch.add.0.forward", 9, 600.0, 601.0))
+    notes = advice(replace(cause(MechanismKind.EXP_OVERFLOW), run_up=steps))
+    assert notes[0] == Note("advice.turn", {"index": 7, "op": "Torch.mul.0.forward"})
+    assert keys(replace(cause(MechanismKind.EXP_OVERFLOW), run_up=steps[1:])) == ["mechanism.exp_overflow.advice"]
+
+
+def test_a_divisor_that_became_zero_is_a_turn() -> None:
+    steps = (RunUp("Torch.mul.0.forward", 7, 7.0, 0.0),)
+    assert keys(replace(cause(MechanismKind.DIV_BY_ZERO), run_up=steps))[0] == "advice.turn"
+    assert "advice.turn" not in keys(replace(cause(MechanismKind.EXP_OVERFLOW), run_up=steps))
+
+
+def test_a_bad_result_that_forward_drops_is_cured_before_the_operator() -> None:
+    trapped = replace(cause(MechanismKind.DIV_BY_ZERO), evidence=(Note("evidence.twin_bad", {"op_name": "x"}),))
+    assert keys(trapped) == ["advice.where_trap", "mechanism.div_by_zero.advice"]
+
+
+@pytest.mark.parametrize(("dtype", "more"), [("float16", 1), ("bfloat16", 0), ("float32", 0)])
+def test_small_numbers_of_float16_are_told_where_there_is_float16(dtype: str, more: int) -> None:
+    tensor = TensorStat("output.0", dtype, (2,), None, None, None, None, ValueState.NAN)
+    assert (
+        keys(replace(cause(MechanismKind.LOG_ZERO), outputs=(tensor,)))[1:]
+        == ["mechanism.log_zero.advice.float16"][:more]
+    )
+
+
+def test_an_unknown_mechanism_inside_a_module_asks_for_its_operators() -> None:
+    module = replace(cause(MechanismKind.UNKNOWN), op_name="Module.layers.0.Block.forward.0")
+    assert keys(module) == ["mechanism.unknown.advice.module"]

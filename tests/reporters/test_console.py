@@ -20,6 +20,7 @@ from firstnan.report import (
     BenignRule,
     CollectiveReport,
     Confidence,
+    Contained,
     Hop,
     MatchState,
     Mechanism,
@@ -290,6 +291,34 @@ def test_a_value_that_a_lone_rank_received_did_not_begin_there() -> None:
     cause = replace(EXP, where=Where.COMMUNICATION, op_name="Distributed.recv.1.forward", mechanism=received)
     line = first_lines(shown(replace(ANOMALY, root_causes=(cause,)), view=View.TRACE, rank=2))
     assert line == "+Inf came in on rank 2, step 0, by Distributed.recv.1.forward: it began on another rank"
+
+
+def test_what_happened_inside_a_module_has_no_record() -> None:
+    cause = replace(EXP, op_name="Module.layers.0.Block.forward.0")
+    assert "place        inside the module: clean inputs, bad result" in shown(replace(ANOMALY, root_causes=(cause,)))
+
+
+def test_memory_that_was_read_is_no_operator_that_is_not_in_the_dump() -> None:
+    memory = replace(EXP.mechanism, kind=MechanismKind.UNINITIALISED_MEMORY)
+    cause = replace(EXP, where=Where.UNDUMPED_OPERATOR, mechanism=memory)
+    line = first_lines(shown(replace(ANOMALY, root_causes=(cause,))))
+    assert line.startswith("+Inf came out of memory on rank 2, step 0, where Torch.exp.0.forward reads it")
+
+
+def test_a_call_in_the_table_is_not_told_again_as_contained() -> None:
+    call = ANOMALY.collectives[0]
+    rank, op = next(iter(call.ops.items()))
+    known = Contained(call.step, rank, op, 3, Note("reason.unread"))
+    other = Contained(call.step, rank, "Torch.log.7.forward", 4, Note("reason.unread"))
+    text = shown(replace(ANOMALY, contained=(known, other)))
+    told = text[text.index("Contained") :].split("\n\n")[0]
+    assert op not in told
+    assert "Torch.log.7.forward" in told
+
+
+def test_a_spread_that_begins_without_a_record_has_no_comma() -> None:
+    hop = Hop(0, 2, "", (0,), {}, "all_reduce")
+    assert "  - rank 2\n" in shown(replace(ANOMALY, propagation=(hop,)))
 
 
 def test_advice_stands_under_its_cause() -> None:

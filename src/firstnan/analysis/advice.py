@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from firstnan.dump import Direction
 from firstnan.report import MechanismKind, Note, Report, RootCause, Where
+from firstnan.turning_point import turning_point
 
 _PLACES = frozenset({Where.MISSING_RANK, Where.UNDUMPED_OPERATOR, Where.BEFORE_DUMP})
 """Places about which something is to be done whatever the mechanism."""
@@ -22,8 +23,18 @@ _OF_REASON = {
 }
 """Explanations that ask for something else than their mechanism in general."""
 
+MODULES = ("Module.", "Cell.")
+"""How records of modules begin: what happened inside them has no record."""
+
 _OF_GAP = {"evidence.rank_absent": "absent", "evidence.rank_cut": "cut", "evidence.rank_empty": "empty"}
 """What the dump of a rank lacks decides how to get a better one."""
+
+
+_HALF = {
+    MechanismKind.DIV_BY_ZERO: "mechanism.div_by_zero.advice.float16",
+    MechanismKind.LOG_ZERO: "mechanism.log_zero.advice.float16",
+}
+"""What is different where the tensors are float16."""
 
 
 def add(report: Report) -> Report:
@@ -40,7 +51,12 @@ def advice(cause: RootCause) -> tuple[Note, ...]:
     place = (Note(_of_place(cause)),) if cause.where in _PLACES and is_hidden else ()
     if place and cause.mechanism.kind is MechanismKind.UNKNOWN:
         return place
-    return (Note(_of_mechanism(cause)), *place)
+    turn = turning_point(cause)
+    first = () if turn is None else (Note("advice.turn", {"index": turn.step.exec_order, "op": turn.step.op_name}),)
+    trap = tuple(Note("advice.where_trap") for note in cause.evidence if note.key == "evidence.twin_bad")
+    half = _HALF.get(cause.mechanism.kind)
+    is_half = any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+    return (*first, *trap, Note(_of_mechanism(cause)), *((Note(half),) if half and is_half else ()), *place)
 
 
 def _of_mechanism(cause: RootCause) -> str:
@@ -48,6 +64,8 @@ def _of_mechanism(cause: RootCause) -> str:
     key = f"mechanism.{kind.value}.advice"
     if (kind, reason) in _OF_REASON:
         return f"{key}.{_OF_REASON[kind, reason]}"
+    if kind is MechanismKind.UNKNOWN and cause.where is Where.OPERATOR and cause.op_name.startswith(MODULES):
+        return f"{key}.module"
     is_gradient = cause.direction is Direction.BACKWARD and kind in _OTHERWISE_IN_BACKWARD
     return f"{key}.backward" if is_gradient else key
 

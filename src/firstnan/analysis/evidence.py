@@ -39,7 +39,9 @@ def evidence_of(event: Event) -> tuple[Note, ...]:
         notes.append(Note("evidence.output_bad", params))
     notes += _clean_outputs(event)
     if event.forward_twin is not None:
-        notes.append(Note("evidence.forward_twin", {"op_name": event.forward_twin.name.full}))
+        is_bad = any(tensor.state.is_bad for tensor in event.forward_twin.outputs)
+        key = "evidence.twin_bad" if is_bad and event.kind is EventKind.BIRTH else "evidence.forward_twin"
+        notes.append(Note(key, {"op_name": event.forward_twin.name.full}))
     return tuple(notes)
 
 

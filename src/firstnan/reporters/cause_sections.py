@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from firstnan.dump import TensorStat
 from firstnan.messages import Language, Words, has, number, text
 from firstnan.numerics import Number, ValueState
-from firstnan.report import Alternative, MechanismKind, Note, RootCause, RunUp, Where
+from firstnan.report import Alternative, MechanismKind, Note, RootCause, Where
 from firstnan.reporters.base import Settings
 from firstnan.reporters.headline import (
     GAPS,
@@ -32,6 +31,7 @@ from firstnan.reporters.outline import (
     data,
     sentence,
 )
+from firstnan.turning_point import turning_point
 
 STATE_TONES = {ValueState.FINITE: Tone.GOOD, ValueState.UNKNOWN: Tone.WARN, ValueState.EMPTY: Tone.FAINT}
 """Every other state is bad."""
@@ -42,14 +42,11 @@ _MOST_EVIDENCE = 8
 _MOST_RUN_UP = 6
 _MOST_ALTERNATIVES = 3
 _SOURCE_LIMIT = 160
-_JUMP = 10.0
-"""From this factor on, growth inside one record is worth a sentence."""
 
 _RECORD_LABELS = {Where.PARAMETER: "first_used", Where.INPUT_DATA: "first_used", Where.BEFORE_DUMP: "first_seen"}
 """What the named record is, where it is not the guilty operator."""
 _SHOWN_BY_TABLE = ("evidence.inputs_finite", "evidence.input_bad", "evidence.output_bad", "evidence.output_clean")
 _SHOWN_AS_PLACE = ("evidence.between", "evidence.hidden_operators", *GAPS)
-_ZERO_HURTS = (MechanismKind.DIV_BY_ZERO, MechanismKind.LOG_ZERO)
 
 
 def cause_sections(
@@ -74,6 +71,8 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
     rank = sentence("label.rank_step", language, ranks=ranks_words(group.ranks, language), step=cause.step)
     yield _field("where", rank, language)
     place = f"where.{cause.where.value}"
+    if cause.where is Where.OPERATOR and is_module(cause.op_name):
+        place += ".module"
     gap = gap_of(cause) if cause.where is Where.MISSING_RANK else None
     if gap is not None:
         place += f".{GAPS[gap.key]}"
@@ -109,6 +108,11 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
         for depth, entry in enumerate(cause.stack_info):
             label = text("label.stack", language) if depth == 0 else ""
             yield Field(label, (data(str(entry), Tone.FAINT, limit=400),))
+
+
+def is_module(op_name: str) -> bool:
+    """The record of a module: what happened inside it has no record."""
+    return op_name.startswith(("Module.", "Cell."))
 
 
 def _field(label: str, line: Line, language: Language) -> Field:
@@ -247,23 +251,14 @@ def _run_up(cause: RootCause, settings: Settings) -> Iterable[Block]:
 
 
 def _lead(cause: RootCause, language: Language) -> Line:
-    """the_jump_is_said_aloud: the record in which the values grew most, from 10 times on; for divisions and the like
-    the record that made them 0."""
-
-    def told(key: str, step: RunUp, factor: float) -> Line:
-        before, after = _rounded(step.magnitude_in or 0.0), _rounded(step.magnitude_out or 0.0)
-        at, op = step.exec_order, step.op_name
-        return sentence(key, language, Tone.STRONG, index=at, op=op, before=before, after=after, factor=factor)
-
-    known = [s for s in cause.run_up if s.magnitude_in and s.magnitude_out is not None]
-    fallen = [s for s in known if s.magnitude_out == 0]
-    if fallen and cause.mechanism.kind in _ZERO_HURTS:
-        return told("label.fell", fallen[-1], 0.0)
-    grown = [(s.magnitude_out / s.magnitude_in, s) for s in known if s.magnitude_in and s.magnitude_out]
-    factor, step = max(((f, s) for f, s in grown if math.isfinite(f)), key=lambda one: one[0], default=(0.0, None))
-    if step is None or factor < _JUMP or step.exec_order == cause.exec_order:
+    """Where the values changed, in words."""
+    turn = turning_point(cause)
+    if turn is None:
         return ()
-    return told("label.grew", step, _rounded(factor, 2))
+    before, after = _rounded(turn.step.magnitude_in or 0.0), _rounded(turn.step.magnitude_out or 0.0)
+    at, op, factor = turn.step.exec_order, turn.step.op_name, _rounded(turn.factor, 2)
+    key = "label.grew" if turn.factor else "label.fell"
+    return sentence(key, language, Tone.STRONG, index=at, op=op, before=before, after=after, factor=factor)
 
 
 def _rounded(value: float, digits: int = 4) -> float:

@@ -92,6 +92,8 @@ def headline_of(group: CauseGroup, settings: Settings) -> Line:
             key += ".op"
     elif cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         key += ".received"
+    elif cause.where is Where.UNDUMPED_OPERATOR and cause.mechanism.kind is MechanismKind.UNINITIALISED_MEMORY:
+        key += ".memory"
     elif cause.where is Where.UNDUMPED_OPERATOR and (between := note_of(cause, "evidence.between")) is not None:
         key += ".between"
         facts = {name: short_name(value) for name, value in between.params.items()}

@@ -141,7 +141,10 @@ def _contained(report: Report, settings: Settings) -> Section:
     language = settings.language
     groups: dict[tuple[int, str, str], list[int]] = defaultdict(list)
     reasons: dict[str, Line] = {}
+    spread = {(c.step, rank, op) for c in report.collectives for rank, op in c.ops.items()}  # the table of calls has it
     for value in report.contained:
+        if (value.step, value.rank, value.op_name) in spread:
+            continue
         note = dropped(value.reason, value.op_name)
         reason = text(note, language)
         reasons.setdefault(reason, sentence(note, language, Tone.FAINT))

@@ -28,7 +28,8 @@ def spread_section(report: Report, settings: Settings) -> Section:
         if depth == 0 and hop.from_rank not in started:
             started.add(hop.from_rank)
             head = sentence("label.rank", language, Tone.STRONG, ranks=hop.from_rank)
-            blocks.append(Item((*head, *sentence("label.through", language, op=hop.from_op))))
+            through = sentence("label.through", language, op=hop.from_op) if hop.from_op else ()
+            blocks.append(Item((*head, *through)))
         key = "label.hop" if len(hop.to_ranks) == 1 else "label.hops"
         via = Words(text(f"via.{hop.via}", language)) if hop.via in ("parameters", "unrecorded") else hop.via
         line = sentence(key, language, via=via, ranks=format_ranges(hop.to_ranks), step=hop.step)

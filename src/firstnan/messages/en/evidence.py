@@ -15,6 +15,10 @@ EVIDENCE: dict[str, str] = {
     "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
     "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
     "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
+    "evidence.twin_bad": (
+        "its forward record {op_name} is bad already: something behind it (where, masked_fill, a selection) drops the "
+        "bad elements, and the gradient passes through them all the same"
+    ),
     "evidence.forward_twin": "the forward record of this call is {op_name}",
     "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
     "evidence.missing_rank": (

@@ -71,8 +71,9 @@ MECHANISMS: dict[str, str] = {
         "zero norm, a mean over no elements. x/0 gives Inf, 0/0 gives NaN."
     ),
     "mechanism.div_by_zero.advice": (
-        "Clamp the divisor or add eps to it (rsqrt(x + eps)). In float16: an eps of 1e-8 is 0, take 1e-4 or larger."
+        "Clamp the divisor or add eps to it (rsqrt(x + eps)), inside the operation: a where() behind it comes too late."
     ),
+    "mechanism.div_by_zero.advice.float16": "In float16 an eps of 1e-8 is 0: take 1e-4 or larger.",
     "mechanism.div_by_zero.advice.all_ignored": (
         "Guard the batch without a valid target: use reduction='sum' and divide by max(count, 1), or skip it."
     ),
@@ -86,9 +87,10 @@ MECHANISMS: dict[str, str] = {
     "mechanism.log_zero.name": "log of zero or less",
     "mechanism.log_zero.why": "The logarithm of 0 is -Inf, that of a negative number NaN.",
     "mechanism.log_zero.advice": (
-        "Clamp the argument: torch.log(p.clamp_min(1e-7)) (in float16: 1e-4), or use log_softmax, logsigmoid or a "
-        "*_with_logits loss instead of the log of a probability. A softmax of large logits gives exact zeros."
+        "Clamp the argument: torch.log(p.clamp_min(1e-7)), or use log_softmax, logsigmoid or a *_with_logits loss "
+        "instead of the log of a probability. A softmax of large logits gives exact zeros."
     ),
+    "mechanism.log_zero.advice.float16": "In float16 a limit of 1e-7 is close to 0: clamp at 1e-4.",
     "mechanism.sqrt_backward.name": "derivative at the edge",
     "mechanism.sqrt_backward.why": (
         "The forward value is finite, its derivative is not: sqrt, norm and pow at 0, acos and asin at 1 have an "
@@ -195,6 +197,10 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.advice": (
         "Dump this operator again with task 'tensor' (list or scope set to it) and look at the elements, and with "
         "risk_level ALL so that casts and copies around it are recorded."
+    ),
+    "mechanism.unknown.advice.module": (
+        "Dump again with level mix, so that the operators inside this module are recorded: which of them it was is "
+        "not known."
     ),
     "mechanism.unknown.advice.received": (
         "Run firstnan analyze on the folder of all ranks: it follows the value to the rank where it began."

@@ -20,6 +20,9 @@ REPORT: dict[str, str] = {
     "verdict.undumped_operator": (
         "{value:value} appeared on {ranks}, step {step}, in something that is not in the dump, before {op}: {reason}"
     ),
+    "verdict.undumped_operator.memory": (
+        "{value:value} came out of memory on {ranks}, step {step}, where {op} reads it: {reason}"
+    ),
     "verdict.undumped_operator.between": (
         "{value:value} appeared on {ranks}, step {step}, between {before} and {after}: {reason}"
     ),
@@ -68,6 +71,7 @@ REPORT: dict[str, str] = {
     "trace.unknown": "Undecided: nothing on rank {rank} could be judged.",
     "show.headline": "Around record {index} of {ranks}, step {step} ({total} records, counted from 0)",
     # Kinds of place.
+    "where.operator.module": "inside the module: clean inputs, bad result; the operators in it are not recorded",
     "where.operator": "in the operator: clean inputs, bad result",
     "where.communication": "in communication: every input is clean, the result is not",
     "where.parameter": "in a parameter: bad before it was first used in this step",
@@ -186,6 +190,11 @@ REPORT: dict[str, str] = {
     "label.reached": "reached",
     "label.reached_by": "{receivers:ranks}, by {op_name}",
     "label.cast_overflow": "cast to {dtype} overflowed",
+    "advice.turn": "Look at record {index}, {op}, first: the value changed most there, and the rest may be its effect.",
+    "advice.where_trap": (
+        "Make the input safe before the operator, such as x / where(y == 0, 1, y): dropping the bad result behind it "
+        "repairs the forward pass only."
+    ),
     "label.grew": "The value grew at record {index}, {op}: {before} -> {after} (x{factor})",
     "label.fell": "The value became 0 at record {index}, {op}: {before} -> {after}",
     "label.kind": "place",
@@ -282,6 +291,8 @@ REPORT: dict[str, str] = {
     "benign.observers": "checks that read a bad value: {count}",
     "benign.selection": "bad values left behind by a selection: {count}",
     "benign.mask_from_outside": "masks with -Inf from outside of the dump: {count}",
+    "benign.minus_inf_constant": "results of a given -Inf: {count}",
+    "benign.mask_sum": "masks added up until they reached -Inf: {count}",
     "benign.inherited_minus_inf": "results that carry a legal -Inf on: {count}",
     "benign.written_minus_inf": "-Inf written on purpose: {count}",
     "benign.legal_minus_inf": "masks filled with -Inf, which is legal: {count}",

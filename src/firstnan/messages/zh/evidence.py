@@ -9,6 +9,10 @@ EVIDENCE: dict[str, str] = {
     "evidence.input_bad": "{slot} 在输入时就已不是有限值：Max {max}，Min {min}",
     "evidence.legal_input": "{slot} 中的 -Inf 合法（mask）；由它得到的 NaN 或 +Inf 则不合法",
     "evidence.between": "没有任何记录写出过这个值：它产生于 {before} 之后、{after} 之前",
+    "evidence.twin_bad": (
+        "它的前向记录 {op_name} 已经出现非有限值：其后的操作（where、masked_fill、选取）舍弃了坏元素，"
+        "但梯度仍会经过它们"
+    ),
     "evidence.forward_twin": "该次调用的前向记录是 {op_name}",
     "evidence.dtype_limit": "{dtype} 的最大有限值为 {limit}",
     "evidence.missing_rank": (

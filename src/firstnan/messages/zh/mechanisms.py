@@ -62,8 +62,9 @@ MECHANISMS: dict[str, str] = {
         "除数中含有零，或运算内部出现除零：rsqrt(0)、方差或范数为零的归一化、对零个元素求均值。x/0 得 Inf，0/0 得 NaN。"
     ),
     "mechanism.div_by_zero.advice": (
-        "对除数 clamp 或加 eps（rsqrt(x + eps)）。在 float16 中：1e-8 就是 0，应取 1e-4 或更大。"
+        "对除数 clamp 或加 eps（rsqrt(x + eps)），要在运算之内处理：在其后用 where() 为时已晚。"
     ),
+    "mechanism.div_by_zero.advice.float16": "在 float16 中，1e-8 的 eps 就是 0：应取 1e-4 或更大。",
     "mechanism.div_by_zero.advice.all_ignored": (
         "处理没有有效目标的 batch：用 reduction='sum' 并除以 max(count, 1)，或跳过该 batch。"
     ),
@@ -76,9 +77,10 @@ MECHANISMS: dict[str, str] = {
     "mechanism.log_zero.name": "对零或负数取 log",
     "mechanism.log_zero.why": "0 的对数是 -Inf，负数的对数是 NaN。",
     "mechanism.log_zero.advice": (
-        "对自变量设下限：torch.log(p.clamp_min(1e-7))（float16 用 1e-4），或用 log_softmax、logsigmoid、"
+        "对自变量设下限：torch.log(p.clamp_min(1e-7))，或用 log_softmax、logsigmoid、"
         "*_with_logits 类 loss 代替对概率取 log。logits 很大时 softmax 会得到精确的 0。"
     ),
+    "mechanism.log_zero.advice.float16": "在 float16 中，1e-7 接近 0：下限用 1e-4。",
     "mechanism.sqrt_backward.name": "定义域边缘处的导数",
     "mechanism.sqrt_backward.why": (
         "前向值是有限的，导数却不是：sqrt、norm、pow 在 0 处，acos、asin 在 1 处的斜率为无穷，而 Inf 乘以零梯度得 NaN。"
@@ -170,6 +172,7 @@ MECHANISMS: dict[str, str] = {
         "用 task 'tensor'（list 或 scope 设为该算子）重新 dump 并查看元素，同时把 risk_level 设为 ALL，"
         "以便记录其前后的类型转换和复制。"
     ),
+    "mechanism.unknown.advice.module": ("用 level mix 重新 dump，以便记录该模块内部的算子：目前不知道是其中哪一个。"),
     "mechanism.unknown.advice.received": (
         "对包含所有 rank 的目录运行 firstnan analyze：它会沿该值追踪到最早产生它的 rank。"
     ),

@@ -17,6 +17,9 @@ REPORT: dict[str, str] = {
     "verdict.undumped_operator": (
         "{value:value} 最早出现在 {ranks}、step {step}，由 dump 中没有的操作产生，在 {op} 之前：{reason}"
     ),
+    "verdict.undumped_operator.memory": (
+        "{value:value} 最早出现在 {ranks}、step {step} 的内存中，由 {op} 读入：{reason}"
+    ),
     "verdict.undumped_operator.between": (
         "{value:value} 最早出现在 {ranks}、step {step} 的 {before} 与 {after} 之间：{reason}"
     ),
@@ -57,6 +60,7 @@ REPORT: dict[str, str] = {
     "trace.unknown": "无法判断：rank {rank} 上没有可供判断的内容。",
     "show.headline": "{ranks}、step {step} 第 {index} 条记录附近（共 {total} 条，从 0 起）",
     # Kinds of place.
+    "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
     "where.operator": "算子内部：输入正常，结果异常",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
@@ -167,6 +171,8 @@ REPORT: dict[str, str] = {
     "label.reached": "传到",
     "label.reached_by": "{receivers:ranks}，经由 {op_name}",
     "label.cast_overflow": "转换为 {dtype} 时溢出",
+    "advice.turn": "先看第 {index} 条记录 {op}：数值在那里变化最大，其后的可能只是结果。",
+    "advice.where_trap": ("在进入算子之前就让输入安全，例如 x / where(y == 0, 1, y)：在其后舍弃坏结果只能修复前向。"),
     "label.grew": "数值在第 {index} 条记录 {op} 处跳变：{before} -> {after}（{factor} 倍）",
     "label.fell": "数值在第 {index} 条记录 {op} 处变为 0：{before} -> {after}",
     "label.kind": "类别",
@@ -258,6 +264,8 @@ REPORT: dict[str, str] = {
     "benign.observers": "读取异常值的检查操作：{count} 次",
     "benign.selection": "被选取操作舍弃的异常值：{count} 个",
     "benign.mask_from_outside": "来自 dump 之外的 -Inf mask：{count} 个",
+    "benign.minus_inf_constant": "由给定的 -Inf 得到的结果：{count}",
+    "benign.mask_sum": "多个 mask 相加而得到 -Inf：{count}",
     "benign.inherited_minus_inf": "沿用合法 -Inf 的结果：{count} 个",
     "benign.written_minus_inf": "有意写入的 -Inf：{count} 次",
     "benign.legal_minus_inf": "填充 -Inf 的 mask（合法）：{count} 个",
