@@ -70,9 +70,7 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
     cause, language = group.cause, settings.language
     rank = sentence("label.rank_step", language, ranks=ranks_words(group.ranks, language), step=cause.step)
     yield _field("where", rank, language)
-    place = f"where.{cause.where.value}"
-    if cause.where is Where.OPERATOR and is_module(cause.op_name):
-        place += ".module"
+    place = place_key(cause)
     gap = gap_of(cause) if cause.where is Where.MISSING_RANK else None
     if gap is not None:
         place += f".{GAPS[gap.key]}"
@@ -110,9 +108,10 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
             yield Field(label, (data(str(entry), Tone.FAINT, limit=400),))
 
 
-def is_module(op_name: str) -> bool:
-    """The record of a module: what happened inside it has no record."""
-    return op_name.startswith(("Module.", "Cell."))
+def place_key(cause: RootCause) -> str:
+    """The words for the kind of place; what happened inside a module has no record."""
+    is_module = cause.where is Where.OPERATOR and cause.op_name.startswith(("Module.", "Cell."))
+    return f"where.{cause.where.value}{'.module' if is_module else ''}"
 
 
 def _field(label: str, line: Line, language: Language) -> Field:

@@ -17,6 +17,7 @@ from firstnan.reporters.cause_sections import (
     advice_section,
     chosen,
     general_advice,
+    place_key,
     tensor_rows,
     tensor_table,
 )
@@ -147,7 +148,7 @@ def _place(group: CauseGroup, language: Language) -> Iterable[Block]:
         yield field("operator", (data(cause.op_name, Tone.STRONG),))
     if cause.exec_order is not None:
         yield Field("", sentence("html.record_at", language, Tone.FAINT, index=cause.exec_order, rank=cause.rank))
-    yield field("kind", sentence(f"where.{cause.where.value}", language))
+    yield field("kind", sentence(place_key(cause), language))
     if cause.module:
         yield field("module", (data(cause.module),))
 
