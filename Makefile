@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 # An environment knows the folder it was made for: in a copied checkout it is made anew.
-READY := $(VENV)/ready-$(shell printf %s "$(CURDIR)" | cksum | cut -d' ' -f1)
+HERE := $(shell printf %s "$(CURDIR)" | cksum | cut -d' ' -f1)
+READY := $(VENV)/ready-$(HERE)
+# The demo needs the package alone: some MB, not the hundreds of the tests.
+PACKAGE := $(VENV)/package-$(HERE)
 
 # One after the other, whatever MAKEFLAGS say: the tests come last.
 .NOTPARALLEL:
@@ -25,7 +28,7 @@ help:
 	@echo "make readme   renew the program output shown in the README files and in docs/"
 	@echo "make clean    remove what make has made"
 
-demo: $(READY)
+demo: $(PACKAGE)
 	@echo '$$ firstnan analyze examples/dp2-tp2'
 	@$(RUN) firstnan analyze examples/dp2-tp2 || test $$? -eq 1  # 1: an anomaly was found, as it should be
 
@@ -81,8 +84,19 @@ readme: $(READY)
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml
+define CHECK_PYTHON
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.x ...")'
+endef
+
+$(PACKAGE): pyproject.toml
+	$(CHECK_PYTHON)
+	@echo "Setting up $(VENV) ..."
+	test -f $(READY) || { $(PYTHON) -m venv --clear $(VENV) && $(RUN) pip install --quiet --editable .; }
+	@touch $@
+
+$(READY): pyproject.toml
+	$(CHECK_PYTHON)
+	@echo "Setting up $(VENV): several minutes, several hundred MB ..."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(RUN) pip install --quiet --upgrade pip
 	$(RUN) pip install --quiet --group dev --group browser --group docs --editable .

@@ -375,3 +375,52 @@ def test_nothing_is_written_into_the_dump(tmp_path: Path) -> None:
     firstnan.analyze(tmp_path)
     firstnan.trace(tmp_path, 0)
     assert {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*")} == before
+
+
+def keys(report: firstnan.Report) -> list[str]:
+    return [note.key for note in report.caveats]
+
+
+def test_what_was_ruled_out_is_told_and_what_is_nowhere_as_well(tmp_path: Path) -> None:
+    run, first, _ = two_candidates()
+    root = run.write(tmp_path)
+    assert keys(firstnan.analyze(root, Options(exclude_ops=(first,)))) == ["caveat.excluded"]
+    for name in ("Torch.nothing.0.forward", f"7:{first}"):
+        assert keys(firstnan.analyze(root, Options(exclude_ops=(name,))))[-1] == "caveat.excluded_nowhere"
+    assert "caveat.excluded" not in keys(firstnan.analyze(root))
+
+
+def test_a_value_of_what_was_ruled_out_is_not_said_to_come_from_nowhere(tmp_path: Path) -> None:
+    run = Run()
+    born = run.rank(0).op("Torch.exp", [t(1000.0)], [t(INF)])
+    run.rank(0).op("Torch.sum", [t(INF)], [t(INF, shape=())])
+    (cause,) = run.analyze(tmp_path, exclude_ops=(born,)).root_causes
+    assert cause.op_name == "Torch.sum.0.forward"
+    (note,) = [note for note in cause.evidence if note.key == "evidence.excluded_writer"]
+    assert note.params == {"before": born, "after": "Torch.sum.0.forward"}
+    assert [one.key for one in cause.advice] == ["advice.excluded_writer"]
+
+
+@pytest.mark.parametrize("content", [b"no dump", b"\x00\xff\xfe" * 9])
+def test_a_source_that_could_not_be_read_was_not_killed_early(content: bytes, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).all_reduce(t(1.0), t(NAN), group=(0, 1))
+    run.rank(0).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    run.rank(1).all_reduce(t(NAN), t(NAN), group=(0, 1))
+    root = run.write(tmp_path)
+    (root / "step0" / "rank1" / "dump.json").write_bytes(content)
+    (cause,) = firstnan.analyze(root).root_causes
+    assert (cause.rank, cause.where) == (1, Where.MISSING_RANK)
+    assert "evidence.rank_unreadable" in [note.key for note in cause.evidence]
+    assert [note.key for note in cause.advice] == ["where.missing_rank.advice.unreadable"]
+
+
+def test_what_one_rank_received_is_no_story_of_the_run(tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.all_reduce(t(NAN if number else 1.0), t(NAN), group=(0, 1))
+        rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    report = run.trace(tmp_path, 0)
+    assert [cause.mechanism.explanation.key for cause in report.root_causes] == ["why.received"]
+    assert report.story == ()

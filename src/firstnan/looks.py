@@ -133,6 +133,26 @@ def record(folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: i
     return None if isinstance(found, Failed) else found
 
 
+MAX_SEARCHED = 64
+"""Ranks that are searched for a record of which only the name is known."""
+
+
+def absent_records(folders: tuple[RankFolder, ...], names: Sequence[str], engines: Engines) -> tuple[str, ...]:
+    """Those of the given records (``op`` or ``rank:op``) that no rank has; none where there are too many to search."""
+    absent = []
+    for text in names:
+        rank, name = ranks.parse_excluded(text)
+        asked = [folder for folder in folders if rank in (None, folder.rank)]
+        if len(asked) <= MAX_SEARCHED and not any(_has(folder, name, engines) for folder in asked):
+            absent.append(text)
+    return tuple(absent)
+
+
+def _has(folder: RankFolder, name: str, engines: Engines) -> bool:
+    found = _there(folder, partial(ranks.find, name=name), engines)
+    return found is not None  # where it could not be looked for, it may be there
+
+
 def _there(folder: RankFolder, work: Callable[[RankFolder], T], engines: Engines) -> T | Failed:
     """A small piece of work on one rank: in this process, or else where the rank's folder is."""
     if not folder.nodes:

@@ -20,7 +20,7 @@ from firstnan.options import Options, Progress
 from firstnan.ranges import format_ranges
 from firstnan.readers import layout
 from firstnan.readers.layout import Layout
-from firstnan.report import Report
+from firstnan.report import Note, Report
 
 if TYPE_CHECKING:
     from firstnan.analysis.callsites import Lookup as SiteLookup
@@ -56,7 +56,7 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
         summaries = looks.at_each(found.folders, survey, ranks.lost, workers, progress)
         check_readable(path, summaries)
         known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
-        return conclude(
+        report = conclude(
             path=str(path),
             summaries=summaries,
             problems=found.problems,
@@ -66,7 +66,14 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
             sites=partial(looks.call_sites, found.folders, workers),
             record=partial(looks.record, found.folders, workers),
             alone=alone,
+            excluded=options.exclude_ops,
         )
+        nowhere = looks.absent_records(found.folders, options.exclude_ops, workers)
+        return replace(report, caveats=(*report.caveats, *(_named("caveat.excluded_nowhere", nowhere))))
+
+
+def _named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
+    return (Note(key, {"names": ", ".join(names)}),) if names else ()
 
 
 def conclude(
@@ -80,17 +87,20 @@ def conclude(
     sites: SiteLookup,
     record: RecordLookup,
     alone: bool = False,
+    excluded: Sequence[str] = (),
 ) -> Report:
     """From the summaries of all ranks to the report.
 
     ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
-    asked for; the last three are ways back to the ranks' files.
+    asked for, ``excluded`` the answers that the user rejected; ``ask``, ``sites`` and ``record`` are ways back to the
+    ranks' files.
     """
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
         by_step.setdefault(summary.step, {})[summary.rank] = summary
     answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
     report = assemble.report(path, with_skips(answers), problems, known, left_out)
+    report = replace(report, caveats=(*report.caveats, *_named("caveat.excluded", excluded)))
     if not report.root_causes:
         return report
     from firstnan.analysis import advice, callsites, peers  # a healthy run does not need them

@@ -113,11 +113,11 @@ def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Ca
 
 
 def _watch(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Lookout:
-    names = frozenset(name for rank, name in map(_excluded, excluded) if rank in (None, folder.rank))
+    names = frozenset(name for rank, name in map(parse_excluded, excluded) if rank in (None, folder.rank))
     return Lookout(book, folder.rank, names)
 
 
-def _excluded(text: str) -> tuple[int | None, str]:
+def parse_excluded(text: str) -> tuple[int | None, str]:
     """``rank:op`` or ``op``."""
     rank, colon, name = text.partition(":")
     return (int(rank), name) if colon and rank.isdigit() else (None, text)

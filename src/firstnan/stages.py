@@ -217,6 +217,7 @@ class _Desk:
             ask=self._ask,
             sites=self._sites,
             record=self._record,
+            excluded=self._options.exclude_ops,
         )
 
     def answered(self, place: Place, part: RankPart) -> RankPart:

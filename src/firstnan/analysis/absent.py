@@ -9,8 +9,12 @@ from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.order import comes_after
 from firstnan.analysis.propagation import RankOutcome
 from firstnan.analysis.summary import RankSummary, Side
+from firstnan.dump import ProblemKind
 from firstnan.ranges import format_ranges
 from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, Where
+
+_UNREAD = frozenset({ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE, ProblemKind.WORKER_FAILED, ProblemKind.LIMIT})
+"""Why nothing is known of a rank that may well hold something."""
 
 
 def absent_causes(
@@ -92,7 +96,7 @@ def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: Rank
     ]
     if others:
         notes.append(Note("evidence.other_missing", {"ranks": format_ranges(others)}))
-    key = "absent" if there is None else "cut" if there.records else "empty"
+    key = notes[0].key.removeprefix("evidence.rank_")
     why = Note(f"why.missing_rank_{key}", {"rank": rank, "receivers": receivers})
     return RootCause(
         step=step,
@@ -107,9 +111,12 @@ def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: Rank
 
 
 def _what_is_there(rank: int, there: RankSummary | None) -> Note:
-    """No dump, an empty one, or one that ends before the call."""
+    """No dump, one that could not be read, an empty one, or one that ends before the call."""
     if there is None:
         return Note("evidence.rank_absent", {"rank": rank})
+    failed = next((p for p in there.problems if p.kind in _UNREAD), None)
+    if not there.records and failed is not None:
+        return Note("evidence.rank_unreadable", {"rank": rank, "reason": failed.detail or failed.kind.value})
     if not there.records:
         return Note("evidence.rank_empty", {"rank": rank})
     return Note("evidence.rank_cut", {"rank": rank, "records": there.records, "last": there.last_record})

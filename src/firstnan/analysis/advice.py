@@ -26,7 +26,7 @@ _OF_REASON = {
 MODULES = ("Module.", "Cell.")
 """How records of modules begin: what happened inside them has no record."""
 
-_OF_GAP = {"evidence.rank_absent": "absent", "evidence.rank_cut": "cut", "evidence.rank_empty": "empty"}
+_OF_GAP = {f"evidence.rank_{gap}": gap for gap in ("absent", "cut", "empty", "unreadable")}
 """What the dump of a rank lacks decides how to get a better one."""
 
 
@@ -48,6 +48,8 @@ def advice(cause: RootCause) -> tuple[Note, ...]:
     Where the place alone asks for something, an unknown mechanism adds nothing.
     """
     is_hidden = cause.mechanism.kind is not MechanismKind.UNINITIALISED_MEMORY  # of which the allocation is recorded
+    if any(note.key == "evidence.excluded_writer" for note in cause.evidence):
+        return (Note("advice.excluded_writer", {"op": cause.op_name}),)
     place = (Note(_of_place(cause)),) if cause.where in _PLACES and is_hidden else ()
     if place and cause.mechanism.kind is MechanismKind.UNKNOWN:
         return place

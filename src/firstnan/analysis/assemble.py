@@ -180,6 +180,8 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
         seen = sorted(set(answer.summaries) - set(unseen))
         params = {"ranks": format_ranges(seen), "absent": format_ranges(unseen)}
         notes.append(Note("story.gradient_partly_seen", params))
+    elif all(cause.mechanism.explanation.key == "why.received" for cause in answer.causes):
+        pass  # one rank alone: what it received is no story of the run
     elif all(is_after_forward(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
         notes.append(Note("story.reduction"))
     elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):

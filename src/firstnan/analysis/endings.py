@@ -233,12 +233,27 @@ def _origin(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, s
         return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
     if _was_sent(flow, event, pending):
         return Origin.BETWEEN_RECORDS, None, None
+    excluded = _excluded_writer(flow, event)
+    if excluded is not None:
+        return Origin.BETWEEN_RECORDS, None, excluded
     if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
     writer = _finite_writer(flow, record.index, event.bad_inputs)
     if writer is None and record.index == 0:
         return Origin.BEFORE_DUMP, None, None
     return Origin.BETWEEN_RECORDS, None, writer
+
+
+def _excluded_writer(flow: Flow, event: Event) -> Record | None:
+    """The record that the user ruled out and that wrote the value all the same."""
+    found = None
+    for record in flow.records if flow.excluded else ():
+        if record.index >= event.index:
+            break
+        written = {(t.state, t.numel) for t in record.outputs if record.name.full in flow.excluded}
+        if any((tensor.state, tensor.numel) in written for tensor in event.bad_inputs):
+            found = record
+    return found
 
 
 _WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {

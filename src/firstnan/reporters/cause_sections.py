@@ -110,6 +110,10 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
 
 def place_key(cause: RootCause) -> str:
     """The words for the kind of place; what happened inside a module has no record."""
+    if note_of(cause, "evidence.excluded_writer") is not None:
+        return "where.undumped_operator.excluded"
+    if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
+        return "where.communication.received"
     is_module = cause.where is Where.OPERATOR and cause.op_name.startswith(("Module.", "Cell."))
     return f"where.{cause.where.value}{'.module' if is_module else ''}"
 
@@ -121,7 +125,11 @@ def _field(label: str, line: Line, language: Language) -> Field:
 def _between(group: CauseGroup, language: Language) -> Iterable[Block]:
     """The guilty operator is not recorded: the records around it, and what the module is known to hold besides."""
     cause = group.cause
-    yield _field("operator", sentence("label.not_recorded", language), language)
+    excluded = note_of(cause, "evidence.excluded_writer")
+    if excluded is None:
+        yield _field("operator", sentence("label.not_recorded", language), language)
+    else:
+        yield _field("ruled_out", (data(str(excluded.params.get("before", "-"))),), language)
     if (between := note_of(cause, "evidence.between")) is not None:
         yield _field("last_good", (data(str(between.params.get("before", "-"))),), language)
     bad = next((tensor.slot for tensor in cause.inputs if tensor.state.is_bad), None)

@@ -13,7 +13,7 @@ from firstnan.report import Mechanism, MechanismKind, Note, NoteValue, Report, R
 from firstnan.reporters.base import Settings
 from firstnan.reporters.outline import Line, Tone, sentence
 
-GAPS = {"evidence.rank_absent": "absent", "evidence.rank_cut": "cut", "evidence.rank_empty": "empty"}
+GAPS = {f"evidence.rank_{gap}": gap for gap in ("absent", "cut", "empty", "unreadable")}
 """What keeps a rank from being judged, by the note that says so: the last part of the keys that tell it."""
 
 _DTYPE = re.compile(r"[a-z][a-z0-9_]{1,20}")
@@ -94,16 +94,20 @@ def headline_of(group: CauseGroup, settings: Settings) -> Line:
         key += ".received"
     elif cause.where is Where.UNDUMPED_OPERATOR and cause.mechanism.kind is MechanismKind.UNINITIALISED_MEMORY:
         key += ".memory"
+    elif (excluded := note_of(cause, "evidence.excluded_writer")) is not None:
+        key += ".excluded"
+        facts = {name: short_name(value) for name, value in excluded.params.items()}
     elif cause.where is Where.UNDUMPED_OPERATOR and (between := note_of(cause, "evidence.between")) is not None:
         key += ".between"
         facts = {name: short_name(value) for name, value in between.params.items()}
-    facts |= {
+    facts = {
         "value": value_word(cause),
         "ranks": ranks_words(group.ranks, language),
         "step": cause.step,
         "op": cause.op_name,
         "direction": cause.direction.value,
         "reason": mechanism_words(cause.mechanism, language),
+        **facts,
     }
     return sentence(Note(key, facts), language, Tone.STRONG)
 

@@ -32,6 +32,9 @@ _UNKNOWN_ADVICE = {
     ProblemKind.EMPTY_RANK: "next.no_records",
 }
 
+_FAILED = frozenset({ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE, ProblemKind.WORKER_FAILED})
+"""What is told also of the rank that is the answer: it is there, and reading it failed."""
+
 
 def doubts_section(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Section:
     """Caveats of the analysis, then problems of the input that left something unjudged.
@@ -50,7 +53,8 @@ def doubts_section(report: Report, groups: Sequence[CauseGroup], settings: Setti
         if settings.verbose or not is_told:
             keys.add(note.key)
             blocks.append(Item(sentence(note, language)))
-    unjudged = [p for p in report.input.problems if not p.judged and (settings.verbose or p.rank not in lost)]
+    problems = [problem for problem in report.input.problems if not problem.judged]
+    unjudged = [p for p in problems if settings.verbose or p.rank not in lost or p.kind in _FAILED]
     if not settings.verbose:
         unjudged = [p for p in unjudged if not _is_said(p, keys)]
     told = {kind for kind, key in _TOLD_BY_CAVEAT.items() if key in keys}

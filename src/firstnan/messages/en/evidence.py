@@ -14,6 +14,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_clean": "still finite: {slots}",
     "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
     "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
+    "evidence.excluded_writer": "its value is that of {before}, which was ruled out (--exclude-op)",
     "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
     "evidence.twin_bad": (
         "its forward record {op_name} is bad already: something behind it (where, masked_fill, a selection) drops the "
@@ -28,6 +29,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.other_missing": "no record of that call on {ranks:ranks} either: it could be the source as well",
     "evidence.rank_absent": "there is no dump of rank {rank}",
     "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
+    "evidence.rank_unreadable": "the dump of rank {rank} could not be read: {reason}",
     "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
     "evidence.constant": "{slot} is the constant {value}",
     "evidence.parameter_elsewhere": (
@@ -107,6 +109,9 @@ EVIDENCE: dict[str, str] = {
     "why.members_differ": "the members' results of one call differ; that of {ranks:ranks} differs from the rest",
     "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, of which there is no dump",
     "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
+    "why.missing_rank_unreadable": (
+        "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump could not be read"
+    ),
     "why.missing_rank_empty": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump holds no record",
     "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
     "why.received": "the value came in through communication; the ranks that sent it were not looked at",
@@ -158,5 +163,7 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_unknown": (
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
     ),
+    "caveat.excluded": "ruled out by --exclude-op: {names}",
+    "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
     "caveat.ranks_left_out": "nothing but {ranks:ranks} was looked at: what the others hold is not known",
 }

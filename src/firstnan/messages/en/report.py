@@ -23,6 +23,9 @@ REPORT: dict[str, str] = {
     "verdict.undumped_operator.memory": (
         "{value:value} came out of memory on {ranks}, step {step}, where {op} reads it: {reason}"
     ),
+    "verdict.undumped_operator.excluded": (
+        "{value:value} of {before}, which was ruled out, goes into {after} on {ranks}, step {step}"
+    ),
     "verdict.undumped_operator.between": (
         "{value:value} appeared on {ranks}, step {step}, between {before} and {after}: {reason}"
     ),
@@ -44,6 +47,10 @@ REPORT: dict[str, str] = {
     "verdict.missing_rank.cut": (
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after "
         "{records} records, the last is {last}: the cause is not visible"
+    ),
+    "verdict.missing_rank.unreadable": (
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump could not be read "
+        "({reason}): the cause is not visible"
     ),
     "verdict.missing_rank.empty": (
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump holds no record: the "
@@ -73,14 +80,17 @@ REPORT: dict[str, str] = {
     # Kinds of place.
     "where.operator.module": "inside the module: clean inputs, bad result; the operators in it are not recorded",
     "where.operator": "in the operator: clean inputs, bad result",
+    "where.communication.received": "came in from another rank, before or in this record",
     "where.communication": "in communication: every input is clean, the result is not",
     "where.parameter": "in a parameter: bad before it was first used in this step",
     "where.input_data": "in the input data: the batch was bad",
     "where.undumped_operator": "between two records: made by something the dump does not hold",
+    "where.undumped_operator.excluded": "behind the record that was ruled out: nothing else makes its value",
     "where.before_dump": "before the dump: bad from the first record on",
     "where.missing_rank": "on a rank whose dump is absent or ends before the cause",
     "where.missing_rank.absent": "on a rank that has no dump",
     "where.missing_rank.cut": "on a rank whose dump ends before the cause",
+    "where.missing_rank.unreadable": "on a rank whose dump could not be read",
     "where.missing_rank.empty": "on a rank whose dump holds no record",
     "where.missing_rank.advice": (
         "Collect the dump of that rank: leave the rank filter out of the configuration, give a killed job time to "
@@ -93,6 +103,10 @@ REPORT: dict[str, str] = {
     "where.missing_rank.advice.cut": (
         "Let this rank finish writing: call stop() or step() before the job ends or is killed, or dump fewer "
         "steps. If its file was copied, compare the sizes. Then run this again."
+    ),
+    "where.missing_rank.advice.unreadable": (
+        "Make the dump of this rank readable (permissions), or copy it again whole; if it is damaged, dump this rank "
+        "again. Then run this again."
     ),
     "where.missing_rank.advice.empty": (
         "This rank was killed before its first flush (every 1000 records, and at stop() and step()): call stop() "
@@ -191,12 +205,17 @@ REPORT: dict[str, str] = {
     "label.reached_by": "{receivers:ranks}, by {op_name}",
     "label.cast_overflow": "cast to {dtype} overflowed",
     "advice.turn": "Look at record {index}, {op}, first: the value changed most there, and the rest may be its effect.",
+    "advice.excluded_writer": (
+        "If what was ruled out is harmless, rule out {op} as well (--exclude-op) and look at the next answer; if not, "
+        "it was the answer."
+    ),
     "advice.where_trap": (
         "Make the input safe before the operator, such as x / where(y == 0, 1, y): dropping the bad result behind it "
         "repairs the forward pass only."
     ),
     "label.grew": "The value grew at record {index}, {op}: {before} -> {after} (x{factor})",
     "label.fell": "The value became 0 at record {index}, {op}: {before} -> {after}",
+    "label.ruled_out": "ruled out",
     "label.kind": "place",
     "label.module": "module",
     "label.code": "code",

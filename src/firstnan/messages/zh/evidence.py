@@ -8,6 +8,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_clean": "仍为有限值的输出：{slots}",
     "evidence.input_bad": "{slot} 在输入时就已不是有限值：Max {max}，Min {min}",
     "evidence.legal_input": "{slot} 中的 -Inf 合法（mask）；由它得到的 NaN 或 +Inf 则不合法",
+    "evidence.excluded_writer": "它的值来自 {before}，而该记录已被排除（--exclude-op）",
     "evidence.between": "没有任何记录写出过这个值：它产生于 {before} 之后、{after} 之前",
     "evidence.twin_bad": (
         "它的前向记录 {op_name} 已经出现非有限值：其后的操作（where、masked_fill、选取）舍弃了坏元素，"
@@ -21,6 +22,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.other_missing": "{ranks:ranks} 同样没有这次调用的记录，也可能是源头",
     "evidence.rank_absent": "没有 rank {rank} 的 dump",
     "evidence.rank_cut": "rank {rank} 的 dump 在 {records} 条完整记录之后中断；最后一条是 {last}",
+    "evidence.rank_unreadable": "rank {rank} 的 dump 无法读取：{reason}",
     "evidence.rank_empty": "rank {rank} 的 dump 没有任何记录：运行在首次落盘之前就被终止",
     "evidence.constant": "{slot} 是常数 {value}",
     "evidence.parameter_elsewhere": "同一参数在 {ranks:ranks} 上也已损坏；它们由此算出的结果仍是有限值",
@@ -71,6 +73,7 @@ EVIDENCE: dict[str, str] = {
     "why.members_differ": "同一次调用中各成员的结果不一致；{ranks:ranks} 与其余成员不同",
     "why.missing_rank_absent": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 没有 dump",
     "why.missing_rank_cut": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 在此之前中断",
+    "why.missing_rank_unreadable": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 无法读取",
     "why.missing_rank_empty": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 没有任何记录",
     "why.unmatched_call": "该值由一次通信带来；该通信的另一侧未能匹配",
     "why.received": "该值由通信传入；没有查看发送它的 rank",
@@ -106,5 +109,7 @@ EVIDENCE: dict[str, str] = {
     "caveat.groups_unknown": "dump 没有记录通信域：通信按名称匹配，相当于假定所有 rank 运行相同的代码",
     "caveat.unmatched_calls": "{count} 次通信未能跨 rank 匹配：它们传递的值没有被追踪",
     "caveat.skip_unknown": "如果使用了 loss scaler，本 step 可能已被跳过：请同时 dump 下一个 step 以确认",
+    "caveat.excluded": "已用 --exclude-op 排除：{names}",
+    "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有排除任何内容",
     "caveat.ranks_left_out": "只分析了 {ranks:ranks}：其余 rank 的内容没有看",
 }

@@ -20,6 +20,7 @@ REPORT: dict[str, str] = {
     "verdict.undumped_operator.memory": (
         "{value:value} 最早出现在 {ranks}、step {step} 的内存中，由 {op} 读入：{reason}"
     ),
+    "verdict.undumped_operator.excluded": ("{ranks}、step {step}：{before}（已被排除）的 {value:value} 进入 {after}"),
     "verdict.undumped_operator.between": (
         "{value:value} 最早出现在 {ranks}、step {step} 的 {before} 与 {after} 之间：{reason}"
     ),
@@ -37,6 +38,10 @@ REPORT: dict[str, str] = {
     "verdict.missing_rank.cut": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump.json 在 {records} 条记"
         "录之后中断，最后一条为 {last}：看不到根因"
+    ),
+    "verdict.missing_rank.unreadable": (
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 无法读取（{reason}）："
+        "看不到根因"
     ),
     "verdict.missing_rank.empty": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 没有任何记录：看不到根因"
@@ -62,14 +67,17 @@ REPORT: dict[str, str] = {
     # Kinds of place.
     "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
     "where.operator": "算子内部：输入正常，结果异常",
+    "where.communication.received": "来自其他 rank：在此记录之前或在此记录中传入",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
     "where.input_data": "输入数据：batch 本身异常",
     "where.undumped_operator": "两条记录之间：由 dump 中没有的操作产生",
+    "where.undumped_operator.excluded": "在被排除的记录之后：它的值没有其他来源",
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
     "where.missing_rank.absent": "在没有 dump 的 rank 上",
     "where.missing_rank.cut": "在 dump 于根因之前中断的 rank 上",
+    "where.missing_rank.unreadable": "在 dump 无法读取的 rank 上",
     "where.missing_rank.empty": "在 dump 没有任何记录的 rank 上",
     "where.missing_rank.advice": (
         "收集该 rank 的 dump：去掉配置中的 rank 过滤，让被终止的任务有时间写盘（结束前调用 stop() 或 step()），"
@@ -82,6 +90,9 @@ REPORT: dict[str, str] = {
     "where.missing_rank.advice.cut": (
         "让该 rank 写完：在任务结束或被终止之前调用 stop() 或 step()，或减少 dump 的 step 数；如果文件是拷贝来的，"
         "请核对大小。然后重新运行本工具。"
+    ),
+    "where.missing_rank.advice.unreadable": (
+        "让该 rank 的 dump 可读（权限），或重新完整复制；如果文件已损坏，请重新 dump 该 rank。然后重新运行本工具。"
     ),
     "where.missing_rank.advice.empty": (
         "该 rank 在第一次落盘之前就被终止（每 1000 条记录以及在 stop() 和 step() 时落盘）：更早调用 stop() 或 "
@@ -172,9 +183,13 @@ REPORT: dict[str, str] = {
     "label.reached_by": "{receivers:ranks}，经由 {op_name}",
     "label.cast_overflow": "转换为 {dtype} 时溢出",
     "advice.turn": "先看第 {index} 条记录 {op}：数值在那里变化最大，其后的可能只是结果。",
+    "advice.excluded_writer": (
+        "如果被排除的记录确实无害，请同时排除 {op}（--exclude-op）再看下一个结论；否则它就是根因。"
+    ),
     "advice.where_trap": ("在进入算子之前就让输入安全，例如 x / where(y == 0, 1, y)：在其后舍弃坏结果只能修复前向。"),
     "label.grew": "数值在第 {index} 条记录 {op} 处跳变：{before} -> {after}（{factor} 倍）",
     "label.fell": "数值在第 {index} 条记录 {op} 处变为 0：{before} -> {after}",
+    "label.ruled_out": "已排除",
     "label.kind": "类别",
     "label.module": "模块",
     "label.code": "代码",
