@@ -136,6 +136,7 @@ def run(place: Path, tests: Sequence[str], seconds: float) -> bool:
     clean = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     clean |= {"PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "addopts="]
+    options += ["--basetemp", str(place / "temporary")]  # the usual folder is shared: cleaning it up may fail
     command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         ended = subprocess.run(command, cwd=place, env=clean, capture_output=True, check=False, timeout=seconds)

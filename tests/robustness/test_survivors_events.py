@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, events, named, t
+from made_runs import INF, NAN, Rank, Run, blank, events, named, t
 
 from firstnan.analysis.events import Ending, EventKind, Origin
 from firstnan.analysis.structure import MAX_DEPTH, Structure
@@ -83,6 +83,14 @@ def test_of_two_infinities_the_one_with_both_extremes_was_read(tmp_path: Path) -
     loss = rank.op("Torch.sum", [t(INF, -4.0)], [t(INF, shape=())])
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     assert named(Run({(0, 0): rank}).analyze(tmp_path)) == [(0, read)]
+
+
+def test_an_input_without_statistics_is_not_what_another_record_made(tmp_path: Path) -> None:
+    """Only flags of whole records (nan_check) lead from one to the next; here the first value has statistics."""
+    rank = rank0()
+    rank.op("Torch.log", [t(1.0, -1.0, shape=(2,))], [t(NAN, shape=(2,))])
+    rank.op("Torch.mul", [blank(), blank()], [t(NAN)])
+    assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH, EventKind.BIRTH]
 
 
 @pytest.mark.parametrize("micro_batches", [0, 1, 2])

@@ -42,6 +42,23 @@ def test_a_mask_over_what_is_known_to_be_illegal_is_none(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("operator", "count", "legal", "counted"),
+    [
+        ("Functional.softmax", True, True, {"mask_from_outside": (1, "Functional.softmax.0.forward")}),
+        ("Functional.softmax", False, True, {}),
+        ("Functional.linear", True, False, {}),
+    ],
+)
+def test_a_mask_from_outside_is_counted_where_it_is_asked_for(
+    tmp_path: Path, operator: str, count: bool, legal: bool, counted: dict[str, tuple[int, str]]
+) -> None:
+    rank, legality = rank0(), Legality(load())
+    made = record(rank, rank.op(operator, [t(2.0, -INF)], [t(1.0)]), tmp_path)
+    assert legality.legal_input(made, made.inputs[0], count=count) is legal
+    assert legality.suppressed == counted
+
+
+@pytest.mark.parametrize(
     ("before", "after", "is_jump"),
     [(100.0, 1e6, True), (100.0, 999_999.0, False), (101.0, 1e6, False), (0.001, 1e6, True), (None, 1e6, True)],
 )

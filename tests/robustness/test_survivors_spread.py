@@ -9,6 +9,7 @@ import pytest
 from made_runs import INF, NAN, Rank, Run, batch, blank, named, t, the_cause
 
 from firstnan.analysis.affected import _first_of_a_root
+from firstnan.analysis.assemble import report
 from firstnan.analysis.doubt import is_only_undecided
 from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
@@ -63,6 +64,30 @@ def test_a_bad_parameter_is_told_at_its_first_use(tmp_path: Path) -> None:
     assert (cause.op_name, cause.where) == (first, Where.PARAMETER)
 
 
+def test_one_of_several_bad_parameters_makes_the_first_use(tmp_path: Path) -> None:
+    """A bias was bad there as well."""
+    rank = Run().rank(0)
+    weight = t(NAN, shape=(16, 8))
+    first = rank.op("Functional.linear", [t(1.0), weight, t(NAN, shape=(16,))], [t(1.0, shape=(4, 16))])
+    rank.op("Functional.linear", [t(1.0), weight], [t(NAN, shape=(4, 16))])
+    rank.op("Torch.sum", [t(NAN, shape=(4, 16))], [t(NAN, shape=())])
+    assert the_cause(Run({(0, 0): rank}).analyze(tmp_path)).op_name == first
+
+
+def test_a_clean_run_has_the_map_of_its_last_step(tmp_path: Path) -> None:
+    answers = []
+    for step in (0, 1):
+        run = Run()
+        for rank in (0, 1):
+            for _ in range(step + 1):
+                run.rank(rank, step).all_reduce(t(1.0), t(1.0), group=(0, 1))
+        answers.append(run.judge(tmp_path / str(step)))
+    shown = report("dump", answers, [], [0, 1], []).call_map
+    assert shown is not None
+    assert (shown.step, len(shown.columns)) == (1, 2)
+    assert report("dump", [], [], [], []).call_map is None
+
+
 def test_a_lone_member_of_a_group_without_ranks_received_from_whoever_made_a_value(tmp_path: Path) -> None:
     """The other members are there under names of their own: the reduction is not to blame."""
     run = Run()
@@ -80,8 +105,8 @@ def test_a_reduction_of_clean_inputs_is_not_explained_by_a_rank_outside(tmp_path
     for rank in (0, 1):
         call = run.rank(rank).all_reduce(t(1.0), t(NAN), group=(0, 1))
         run.rank(rank).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
-    report = run.analyze(tmp_path)
-    assert {(cause.op_name, cause.where) for cause in report.root_causes} == {
+    causes = run.analyze(tmp_path).root_causes
+    assert {(cause.op_name, cause.where) for cause in causes} == {
         (born, Where.OPERATOR),
         (call, Where.COMMUNICATION),
     }
