@@ -93,6 +93,16 @@ def test_an_input_without_statistics_is_not_what_another_record_made(tmp_path: P
     assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH, EventKind.BIRTH]
 
 
+def test_what_the_dump_left_out_is_told_of_the_own_module(tmp_path: Path) -> None:
+    rank = rank0()
+    for path in ("a", "b"):
+        with rank.module(path, "Mlp", [t(1.0)], [t(NAN if path == "b" else 1.0)]) as module:
+            rank.op("Torch.relu", [t(NAN if path == "b" else 1.0)], [t(NAN if path == "b" else 1.0)])
+        rank.construct[f"Tensor.to_{path}.0.forward"] = module
+    (event,) = [e for e in events(rank, tmp_path) if e.kind is EventKind.ENTRY]
+    assert event.hidden == ("Tensor.to_b.0.forward",)
+
+
 @pytest.mark.parametrize("micro_batches", [0, 1, 2])
 def test_a_later_micro_batch_opens_a_pass_too(tmp_path: Path, micro_batches: int) -> None:
     """What stands in the input of its first module may come from elsewhere, as in the first record of all."""

@@ -58,6 +58,14 @@ def test_a_mask_from_outside_is_counted_where_it_is_asked_for(
     assert legality.suppressed == counted
 
 
+def test_an_illegal_value_says_nothing_about_tensors_of_another_size(tmp_path: Path) -> None:
+    rank, legality = rank0(), Legality(load())
+    assert not judged(legality, rank, rank.op("Torch.log", [t(2.0, 0.0)], [t(0.69, -INF)]), tmp_path / "a")
+    read = rank.op("Functional.softmax", [t(0.69, -INF, shape=(4, 4)), t(0.69, -INF), t(0.69, -1.0)], [t(1.0)])
+    made = record(rank, read, tmp_path / "b")
+    assert [legality.legal_input(made, tensor) for tensor in made.inputs] == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_jump"),
     [(100.0, 1e6, True), (100.0, 999_999.0, False), (101.0, 1e6, False), (0.001, 1e6, True), (None, 1e6, True)],

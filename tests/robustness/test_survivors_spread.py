@@ -15,7 +15,7 @@ from firstnan.analysis.events import Ending, Event, EventKind
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
 from firstnan.analysis.series import UNKNOWN_GROUP, Collective, series_of
 from firstnan.collectives import CallKey, CallKind, GroupKnowledge
-from firstnan.dump import Direction, Record, RecordKind, RecordName
+from firstnan.dump import Direction, ProblemKind, Record, RecordKind, RecordName
 from firstnan.report import Where
 
 
@@ -72,6 +72,30 @@ def test_one_of_several_bad_parameters_makes_the_first_use(tmp_path: Path) -> No
     rank.op("Functional.linear", [t(1.0), weight], [t(NAN, shape=(4, 16))])
     rank.op("Torch.sum", [t(NAN, shape=(4, 16))], [t(NAN, shape=())])
     assert the_cause(Run({(0, 0): rank}).analyze(tmp_path)).op_name == first
+
+
+def test_the_first_call_that_a_short_rank_did_not_make_is_named(tmp_path: Path) -> None:
+    run = Run()
+    for rank in (0, 1):
+        run.rank(rank).all_reduce(t(1.0), t(1.0), group=(0, 1))
+    log(run.rank(0))
+    calls = [run.rank(0).all_reduce(t(NAN), t(NAN), group=(0, 1)) for _ in range(3)]
+    run.rank(1).op("Torch.relu", [t(1.0)], [t(1.0)])
+    (told,) = [p for p in run.analyze(tmp_path).input.problems if p.kind is ProblemKind.SHORT_RANK]
+    assert told.rank == 1
+    assert told.detail == f"no call that matches {calls[0]} of rank 0; its last record is Torch.relu.0.forward"
+
+
+def test_the_clean_side_of_a_message_that_came_bad_is_named(tmp_path: Path) -> None:
+    """Nothing is suspected on the sender: its call is looked up for the answer."""
+    run = Run()
+    sent = run.rank(0).send(t(1.0), 1)
+    got = run.rank(1).recv(t(NAN), 0)
+    run.rank(1).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    found = run.analyze(tmp_path)
+    assert (the_cause(found).op_name, the_cause(found).where) == (got, Where.COMMUNICATION)
+    (call,) = found.collectives
+    assert set(call.ops.values()) == {sent, got}
 
 
 def test_a_clean_run_has_the_map_of_its_last_step(tmp_path: Path) -> None:
