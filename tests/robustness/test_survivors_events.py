@@ -100,7 +100,22 @@ def test_what_the_dump_left_out_is_told_of_the_own_module(tmp_path: Path) -> Non
             rank.op("Torch.relu", [t(NAN if path == "b" else 1.0)], [t(NAN if path == "b" else 1.0)])
         rank.construct[f"Tensor.to_{path}.0.forward"] = module
     (event,) = [e for e in events(rank, tmp_path) if e.kind is EventKind.ENTRY]
-    assert event.hidden == ("Tensor.to_b.0.forward",)
+    assert (event.hidden, event.module) == (("Tensor.to_b.0.forward",), "b")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_result_of_the_outermost_module_is_that_of_the_pass(tmp_path: Path, inside: bool) -> None:
+    """Even when the dump does not show who reads it; what no module gives, and nobody reads, is dropped."""
+    rank = rank0()
+    if inside:
+        with rank.module("net", "Net", [t(1.0)], [t(NAN)]):
+            rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    else:
+        rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    (event,) = events(rank, tmp_path)
+    assert (Ending.OUTPUT in event.endings) is inside
 
 
 @pytest.mark.parametrize("micro_batches", [0, 1, 2])

@@ -98,6 +98,29 @@ def test_the_clean_side_of_a_message_that_came_bad_is_named(tmp_path: Path) -> N
     assert set(call.ops.values()) == {sent, got}
 
 
+def test_an_input_shows_the_result_also_where_nothing_reads_it(tmp_path: Path) -> None:
+    """zero_dim_input_shows_the_result: rank 0 drops the sum, so that nothing bad happens on it."""
+    run = Run()
+    run.rank(1).op("Torch.log", [t(1.0, -1.0)], [t(NAN, shape=())])
+    run.rank(1).all_reduce(t(NAN, shape=()), t(NAN, shape=()), group=(0, 1))
+    run.rank(1).op("Torch.sum", [t(NAN, shape=())], [t(NAN, shape=())])
+    with run.rank(0).module("net", "Net", [t(1.0)], [t(1.0)]):
+        run.rank(0).all_reduce(t(NAN, shape=()), t(NAN, shape=()), group=(0, 1))
+    (call,) = run.analyze(tmp_path).collectives
+    assert (call.source_ranks, call.propagated_ranks) == ((1,), (0,))
+
+
+def test_one_input_of_the_size_is_enough_for_a_stale_receive(tmp_path: Path) -> None:
+    """The reader got another bad value along with what came."""
+    run = Run()
+    born = log(run.rank(0))
+    run.rank(0).send(t(NAN), 1)
+    run.rank(1).comm("irecv", [t(1.0)], {"src": 0}, {})
+    run.rank(1).op("Torch.add", [t(NAN), t(NAN, shape=(3,))], [t(NAN)])
+    run.rank(1).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
 def test_a_clean_run_has_the_map_of_its_last_step(tmp_path: Path) -> None:
     answers = []
     for step in (0, 1):
