@@ -29,7 +29,7 @@ def test_between_the_last_record_of_the_same_size_and_the_reader(tmp_path: Path)
     assert event.writer.name.full == near
 
 
-def recompute(rank: Rank, bad: str) -> str:
+def recompute(rank: Rank, bad: str, read: float = 5.0) -> str:
     """Two layers, of which the first is computed again in backward and gives NaN; the backward of one layer is bad.
 
     Gives the name of the recomputed record.
@@ -42,7 +42,7 @@ def recompute(rank: Rank, bad: str) -> str:
     loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     with rank.module("layers.0", "Layer", [t(1.0)], [t(NAN)]) as again:
-        born = rank.op("Functional.gelu", [t(5.0)], [t(NAN)])
+        born = rank.op("Functional.gelu", [t(read)], [t(NAN)])
     rank.construct[again] = "Module.layers.0.Layer.backward.0"
     for path in ("layers.1", "layers.0"):
         made = t(NAN) if path == bad else t(1.0)
@@ -59,6 +59,15 @@ def test_a_recomputed_value_is_read_by_the_backward_of_its_own_layer(tmp_path: P
     born = recompute(rank, bad)
     (event,) = [e for e in events(rank, tmp_path) if e.record.name.full == born]
     assert (Ending.GRADIENT in event.endings) is is_hit
+
+
+def test_a_recomputed_value_that_came_bad_is_not_what_backward_read(tmp_path: Path) -> None:
+    """It shows there, and was made somewhere else."""
+    rank = rank0()
+    entry = recompute(rank, "layers.0", NAN)
+    (event,) = [e for e in events(rank, tmp_path) if e.record.name.full == entry]
+    assert event.kind is EventKind.ENTRY
+    assert Ending.GRADIENT not in event.endings
 
 
 def test_one_cause_in_forward_is_enough_for_the_story(tmp_path: Path) -> None:
@@ -105,13 +114,14 @@ def test_what_the_dump_left_out_is_told_of_the_own_module(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_the_result_of_the_outermost_module_is_that_of_the_pass(tmp_path: Path, inside: bool) -> None:
-    """Even when the dump does not show who reads it; what no module gives, and nobody reads, is dropped."""
+    """Even when the loss is made of something else; what no module gives, and is replaced, is dropped."""
     rank = rank0()
     if inside:
         with rank.module("net", "Net", [t(1.0)], [t(NAN)]):
             rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
     else:
         rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    rank.op("Torch.nan_to_num", [t(NAN)], [t(1.0)])
     loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     (event,) = events(rank, tmp_path)
@@ -145,3 +155,14 @@ def test_callers_are_followed_to_a_depth() -> None:
     parents = dict(itertools.pairwise(names))
     made = Structure(parents, {}, frozenset(), None, None, frozenset(), frozenset(), has_apis=True)
     assert made.ancestors(names[0]) == tuple(names[1 : MAX_DEPTH + 1])
+
+
+def test_one_mask_among_what_a_call_brought_may_be_what_is_read(tmp_path: Path) -> None:
+    """The mask is legal as far as this rank knows; a member may have sent one that is not."""
+    rank = rank0()
+    rank.op("Tensor.masked_fill", [t(2.0)], [t(2.0, -INF)])
+    rank.all_gather(t(2.0, -INF), [t(1.0), t(2.0, -INF)], group=(0, 1))
+    rank.op("Functional.softmax", [t(2.0, -INF)], [t(NAN)])
+    rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    (event,) = [e for e in events(rank, tmp_path) if e.kind is EventKind.BIRTH]
+    assert event.pending == (1,)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Json, Rank, Run, record, t, the_cause
+from made_runs import INF, NAN, Json, Rank, Run, blank, record, t, the_cause
 
 from firstnan.analysis.events import Event, EventKind
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.focus import count_calls_from
+from firstnan.analysis.judge import is_after_forward
+from firstnan.analysis.summarize import _ends_blind
 from firstnan.analysis.watch import Lookout
 from firstnan.analysis.whole import WholeDump
 from firstnan.report import MechanismKind
@@ -75,6 +77,43 @@ def test_a_cast_without_a_record_is_of_a_tensor_of_the_same_size(
     assert (mechanism.kind is MechanismKind.CAST_OVERFLOW) is is_overflow
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [("float16", MechanismKind.FP16_OVERFLOW), ("float32", MechanismKind.UNKNOWN)]
+)
+def test_an_infinity_of_an_unknown_operator_is_an_overflow_where_the_dtype_is_narrow(
+    tmp_path: Path, dtype: str, kind: MechanismKind
+) -> None:
+    rank = rank0()
+    rank.op("Torch.rotary_thing", [t(2.0, dtype=dtype)], [t(INF, dtype=dtype)])
+    rank.op("Torch.sum", [t(INF, dtype=dtype)], [t(INF, shape=(), dtype=dtype)])
+    assert the_cause(Run({(0, 0): rank}).analyze(tmp_path)).mechanism.kind is kind
+
+
+@pytest.mark.parametrize("place", ["before", "call before", "behind", "call behind"])
+def test_what_came_after_forward(tmp_path: Path, place: str) -> None:
+    """Of what is no backward record only reductions of gradients did; the optimizer's own operators belong to it."""
+    rank = rank0()
+
+    def fault() -> None:
+        if "call" in place:
+            rank.all_reduce(t(1.0), t(NAN), group=(0,))
+        else:
+            rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+        rank.op("Torch.mul", [t(NAN), t(1.0)], [t(NAN)])
+
+    if "before" in place:
+        fault()
+    loss = rank.op(
+        "Torch.sum", [t(NAN if "before" in place else 1.0)], [t(NAN if "before" in place else 1.0, shape=())]
+    )
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    if "behind" in place:
+        fault()
+    answer = Run({(0, 0): rank}).judge(tmp_path)
+    (cause,) = answer.causes
+    assert is_after_forward(cause, answer) is (place == "call behind")
+
+
 # --- calls --------------------------------------------------------------------------------------------------------
 
 
@@ -99,3 +138,27 @@ def test_the_first_bad_call_is_searched_from_the_suspect_on(tmp_path: Path, susp
     log, first_bad = count_calls_from(view(rank, tmp_path), suspect)
     assert list(first_bad.values()) == ([] if first is None else [first])
     assert sum(log.made().values()) == 3
+
+
+@pytest.mark.parametrize(("blank_records", "is_blind"), [(3, False), (4, True)])
+def test_a_dump_that_ends_without_statistics(tmp_path: Path, blank_records: int, is_blind: bool) -> None:
+    rank = rank0()
+    rank.op("Torch.mul", [t(1.0), t(1.0)], [t(1.0)])
+    for _ in range(blank_records):
+        rank.op("Torch.mul", [blank(), blank()], [blank()])
+    assert _ends_blind(view(rank, tmp_path)) is is_blind
+
+
+def test_a_flag_on_a_call_is_that_of_its_input_where_the_record_before_was_flagged(tmp_path: Path) -> None:
+    """Task nan_check: no statistics, one flag for each record."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        made = rank.op("Torch.log", [blank()], [blank()])
+        rank.data[made]["is_nan"] = int(number == 0)
+        call = rank.all_reduce(blank(), blank(), group=(0, 1))
+        rank.data[call]["is_nan"] = 1
+        end = rank.op("Torch.sum", [blank()], [blank(())])
+        rank.data[end]["is_nan"] = 1
+    (found,) = run.analyze(tmp_path).collectives
+    assert found.source_ranks == (0,)
