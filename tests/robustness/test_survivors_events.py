@@ -140,11 +140,15 @@ def test_a_later_micro_batch_opens_a_pass_too(tmp_path: Path, micro_batches: int
     assert (event.kind, event.opens_pass) == (EventKind.ENTRY, True)
 
 
-@pytest.mark.parametrize("before", [0, 1])
-def test_an_operator_opens_the_pass_only_as_its_first_record(tmp_path: Path, before: int) -> None:
+@pytest.mark.parametrize(("before", "kind"), [(0, "Torch.log"), (1, "Torch.log"), (1, "a module")])
+def test_an_operator_opens_the_pass_only_as_its_first_record(tmp_path: Path, before: int, kind: str) -> None:
     rank = rank0()
     for _ in range(before):
-        rank.op("Torch.log", [t(1.0)], [t(1.0)])
+        if kind == "a module":
+            with rank.module("net", "Net", [t(1.0)], [t(1.0)]):
+                pass
+        else:
+            rank.op(kind, [t(1.0)], [t(1.0)])
     rank.op("Torch.log", [t(NAN)], [t(NAN)])
     (event,) = events(rank, tmp_path)
     assert event.opens_pass is (before == 0)
