@@ -67,7 +67,7 @@ REPORT: dict[str, str] = {
     # Kinds of place.
     "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
     "where.operator": "算子内部：输入正常，结果异常",
-    "where.communication.received": "来自其他 rank：在此记录之前或在此记录中传入",
+    "where.communication.received": "由其他 rank 传入",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
     "where.input_data": "输入数据：batch 本身异常",
