@@ -432,3 +432,16 @@ def test_reports_without_a_first_line_do_not_exist(
     for report in (CLEAN, UNKNOWN, replace(ANOMALY, root_causes=())):
         calls.report = report
         assert run(["analyze", dump], capsys)[1].splitlines()[0].strip()
+
+
+def test_an_interrupt_while_the_program_is_loaded_leaves_no_stack(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from firstnan import __main__ as program
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert program.main() == 130
+    assert capsys.readouterr().err == "firstnan: interrupted\n"

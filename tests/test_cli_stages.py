@@ -85,10 +85,13 @@ def test_merge_has_the_forms_of_analyze(halves: list[Path], tmp_path: Path, caps
 
 def test_a_part_is_not_overwritten_with_the_report(halves: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     before = halves[0].read_text()
-    code, _, err = run(["merge", *halves, "-o", halves[0]], capsys)
-    assert code == 2
-    assert "both a part and the report" in err
-    assert halves[0].read_text() == before
+    link = halves[0].with_name("link.json")
+    link.symlink_to(halves[0])
+    for option, target in (("-o", halves[0]), ("-o", link), ("--mission-file", halves[0].parent / ".." / halves[0])):
+        code, _, err = run(["merge", *halves, option, target], capsys)
+        assert code == 2
+        assert "both a part and the report" in err
+        assert halves[0].read_text() == before
 
 
 def test_a_report_in_the_dump_of_a_part_is_refused(halves: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,12 +114,15 @@ def test_a_cut_part_is_in_the_report(halves: list[Path], capsys: pytest.CaptureF
     assert "b.json" in out
 
 
-def test_others_that_are_no_parts_are_refused(
+def test_others_that_are_no_parts_are_told(
     halves: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     halves[1].write_text("{}")
     code, _, err = run(["scan", EXAMPLE, "--others", halves[1], "-o", tmp_path / "c.json"], capsys)
     assert code == 3
+    assert "b.json" in err
+    code, _, err = run(["scan", EXAMPLE, "--others", *halves, "-o", tmp_path / "c.json"], capsys)
+    assert code == 0
     assert "b.json" in err
 
 

@@ -93,7 +93,7 @@ def test_fields_at_their_defaults_are_left_out() -> None:
     [
         None, [], "x", 3, {"nobody": 1}, {"number": "NaN"}, {"number": {"number": "12"}}, {"colour": "green"},
         {"pairs": [[1]]}, {"pairs": [[1, 2]]}, {"pairs": {}}, {"counts": [[[1, "a"]]]}, {"ranks": [None]}, {"yes": 1},
-        {"inner": []},
+        {"inner": []}, {"number": {"number": []}},
     ],
 )  # fmt: skip
 def test_another_form_is_told(raw: object) -> None:
@@ -120,3 +120,8 @@ def test_paths_are_texts() -> None:
 def test_what_has_no_form_is_refused_when_it_is_written() -> None:
     with pytest.raises(TypeError, match="object"):
         encode(object())
+
+
+def test_an_integer_beyond_all_floats_is_told() -> None:
+    with pytest.raises(CodecError, match="no float"):
+        decode(float, 10**400)

@@ -262,7 +262,7 @@ def test_a_part_that_cannot_be_used_does_not_stop_the_others(damage: str, two: l
 def test_without_any_usable_part_there_is_no_report(two: list[Path], tmp_path: Path) -> None:
     for file in two:
         file.write_text("{}")
-    with pytest.raises(InputError, match="schema None"):
+    with pytest.raises(InputError, match="no part file"):
         stages.merge(two)
     with pytest.raises(InputError, match="nowhere"):
         stages.merge([tmp_path / "nowhere.json"])
@@ -295,7 +295,7 @@ def test_a_rank_in_two_parts_is_told(two: list[Path], tmp_path: Path) -> None:
     stranger.write_text(parts.to_text(replace(part, host="elsewhere", ranks=(elsewhere,))))
     found = stages.merge([*two, stranger]).input.problems
     (problem,) = [p for p in found if p.kind is ProblemKind.DUPLICATE_RANK]
-    assert problem.rank == 0
+    assert (problem.rank, problem.judged) == (0, False)
     assert "elsewhere" in problem.detail
 
 
@@ -350,10 +350,12 @@ def test_a_step_that_is_empty_on_one_host_is_not_empty(tmp_path: Path) -> None:
     for number in (0, 1):
         run.rank(number).op("Torch.relu", [t(1.0)], [t(1.0)])
     run.rank(0, 1).op("Torch.relu", [t(1.0)], [t(1.0)])
-    hosts = split(run.write(tmp_path / "dump"), tmp_path)
+    dump = run.write(tmp_path / "dump")
+    hosts = split(dump, tmp_path)
     assert (hosts[1] / "step1").is_dir()
     report = stages.merge(scan(hosts, tmp_path))
-    assert [p.kind for p in report.input.problems if p.step == 1] == []
+    assert [(p.kind, p.rank) for p in report.input.problems if p.step == 1] == [(ProblemKind.MISSING_FILE, 1)]
+    assert without_path(report) == without_path(firstnan.analyze(dump))
 
 
 # -- the file ------------------------------------------------------------------------------------------
@@ -382,3 +384,95 @@ def test_a_healthy_rank_takes_little(tmp_path: Path) -> None:
             run.rank(0).all_reduce(t(1.0), t(1.0), group=(0, 1, 2, 3))
     (file,) = scan([run.write(tmp_path / "dump")], tmp_path)
     assert max(len(line) for line in file.read_text().splitlines() if '"data"' in line) < 3000
+
+
+def healthy(*places: tuple[int, int]) -> Run:
+    """Ranks of steps that hold nothing bad."""
+    run = Run()
+    for step, number in places:
+        run.rank(number, step).op("Torch.relu", [t(1.0)], [t(1.0)])
+    return run
+
+
+def test_two_dumps_of_one_rank_are_never_clean(tmp_path: Path) -> None:
+    """Hosts that number their ranks by themselves: the second dump was not looked at."""
+    bad = Run()
+    bad.rank(0).op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    hosts = [healthy((0, 0)).write(tmp_path / "a"), bad.write(tmp_path / "b")]
+    report = stages.merge(scan(hosts, tmp_path))
+    assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, False, 4)
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ([(0, 0), (1, 0)], [(0, 1)]),
+        ([(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)], [(1, 2), (1, 3)]),
+        ([(0, 0)], [(1, 0)]),
+    ],
+    ids=["a rank is absent in one step", "every host lacks what the other has", "one step each"],
+)
+def test_what_is_absent_is_told_of_all_parts_together(
+    here: list[tuple[int, int]], there: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    hosts = [healthy(*here).write(tmp_path / "a"), healthy(*there).write(tmp_path / "b")]
+    report = stages.merge(scan(hosts, tmp_path))
+    assert without_path(report) == without_path(firstnan.analyze(healthy(*here, *there).write(tmp_path / "whole")))
+
+
+def test_folders_of_ranks_that_lie_elsewhere_are_not_empty_ranks(tmp_path: Path) -> None:
+    hosts = [healthy((0, 0)).write(tmp_path / "a"), healthy((0, 1)).write(tmp_path / "b")]
+    (hosts[0] / "step0" / "rank1").mkdir()
+    (hosts[1] / "step0" / "rank0").mkdir()
+    report = stages.merge(scan(hosts, tmp_path))
+    assert (report.complete, report.input.problems) == (True, ())
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"], ids=["absent", "cut", "no object"])
+def test_a_construct_file_that_nobody_asked_for_is_no_problem(content: str | None, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.module("layer", lambda rank=rank: rank.op("Torch.relu", [t(1.0)], [t(1.0)]), [t(1.0)], [t(1.0)])
+        rank.all_reduce(t(1.0), t(1.0), group=(0, 1))
+    dump = run.write(tmp_path / "dump")
+    for file in dump.rglob("construct.json"):
+        file.unlink() if content is None else file.write_text(content)
+    (part,) = scan([dump], tmp_path)
+    assert without_path(stages.merge([part])) == without_path(firstnan.analyze(dump))
+
+
+def test_what_a_later_scan_of_the_same_file_holds_counts_as_well(tmp_path: Path) -> None:
+    dump = device_fault().write(tmp_path / "dump")
+    hosts = split(dump, tmp_path)
+    old = scan(hosts, tmp_path)
+    later = tmp_path / "later"
+    later.mkdir()
+    new = scan(hosts, later, [parts.read(file) for file in old])
+    gone(hosts)
+    for files in ([*old, *new], [*new, *old]):
+        assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump))
+
+
+def test_a_part_that_could_not_read_a_rank_gives_way_to_one_that_could(tmp_path: Path) -> None:
+    dump = healthy((0, 0)).write(tmp_path / "dump")
+    (file,) = scan([dump], tmp_path)
+    part = parts.read(file)
+    lost = replace(part, ranks=(stages._lost(part.ranks[0].folder, "killed"),))
+    failed = tmp_path / "failed.json"
+    failed.write_text(parts.to_text(lost))
+    assert stages.merge([failed]).verdict is Verdict.UNKNOWN
+    assert stages.merge([failed, file]).complete
+
+
+def test_ranks_that_a_host_does_not_have_are_no_error(tmp_path: Path) -> None:
+    dump = healthy((0, 0), (0, 1)).write(tmp_path / "dump")
+    hosts = split(dump, tmp_path)
+    files = scan(hosts, tmp_path, ranks=(0,))
+    assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump, Options(ranks=(0,))))
+
+
+def test_the_order_of_rejected_answers_does_not_matter(tmp_path: Path) -> None:
+    hosts = [healthy((0, 0)).write(tmp_path / "a"), healthy((0, 1)).write(tmp_path / "b")]
+    files = [*scan(hosts[:1], tmp_path, exclude_ops=("x", "y")), *scan(hosts[1:], tmp_path, exclude_ops=("y", "x"))]
+    assert stages.merge(files).input.ranks == (0, 1)

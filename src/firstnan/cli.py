@@ -13,6 +13,7 @@ from pathlib import Path
 
 from firstnan import arguments as command_line
 from firstnan import pipeline
+from firstnan.__main__ import EXIT_INTERRUPTED
 from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
 from firstnan.messages import Language, Words, default_language, text
 from firstnan.options import EngineKind, Options
@@ -24,9 +25,6 @@ from firstnan.readers.lenient_json import HAS_JITER
 from firstnan.report import Report
 from firstnan.reporters import Format, Settings, View, load, render
 from firstnan.reporters.console import HAS_RICH, render_outline
-
-EXIT_INTERRUPTED = 130
-"""Ctrl-C, as a shell counts it."""
 
 _DEFAULT_WIDTH = 80
 _WIDTHS = range(40, 121)
@@ -85,8 +83,9 @@ def _merge(chosen: argparse.Namespace) -> int:
     load(command_line.form(chosen))
     parts, problems = stages.read_all(chosen.parts)
     form = _form(chosen, [part.folder.path for one in parts for part in one.ranks[:1]])
+    targets = {file.resolve() for file in (_target(chosen), chosen.mission_file) if file is not None}
     for file in chosen.parts:
-        if file in (chosen.output, chosen.mission_file):
+        if file.resolve() in targets:
             raise UsageError(f"'{file}' cannot be both a part and the report")
     settings = _settings(chosen, View.FULL)
     _say_what_is_lacking(settings.language)
@@ -147,7 +146,9 @@ def _scan(chosen: argparse.Namespace) -> int:
     target, language = _target(chosen), _language(chosen)
     if target is not None:
         check_target(target, chosen.path)
-    others = [parts.read(file) for file in chosen.others]
+    others, unusable = stages.read_all(chosen.others) if chosen.others else ([], [])
+    for problem in unusable:
+        _say(f"firstnan: {printable(f'{problem.file}: {problem.detail}')}")
     options = command_line.options(chosen)
     _say_what_is_lacking(language)
     with _quiet_stdout(options), ReadingProgress(language) as progress:

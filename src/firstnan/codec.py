@@ -119,10 +119,14 @@ def _union(members: tuple[Any, ...], raw: object) -> Any:
 
 def _plain(expected: Any, raw: object) -> Any:
     if expected is float:
-        if isinstance(raw, dict) and raw.keys() == {_NUMBER} and raw[_NUMBER] in _WORDS:
-            return _WORDS[raw[_NUMBER]]
+        word = raw[_NUMBER] if isinstance(raw, dict) and raw.keys() == {_NUMBER} else None
+        if isinstance(word, str) and word in _WORDS:
+            return _WORDS[word]
         if type(raw) in (int, float):
-            return float(raw)  # type: ignore[arg-type]
+            try:
+                return float(raw)  # type: ignore[arg-type]
+            except OverflowError as error:
+                raise CodecError(f"{_short(raw)} is no float") from error
     elif type(raw) is expected:
         return raw
     raise CodecError(f"{_short(raw)} is no {expected.__name__}")

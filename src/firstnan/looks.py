@@ -21,16 +21,19 @@ from firstnan.rulebook import Rulebook
 T = TypeVar("T")
 
 
-def find(path: Path, options: Options, engines: Engines) -> Layout:
+def find(path: Path, options: Options, engines: Engines, *, whole: bool = True) -> Layout:
     """The ranks and steps at a path that are asked for, from every node that holds some.
+
+    ``whole``: this is all there is of the dump, and what it lacks is told.
 
     Raises:
         InputError: nothing readable at the path.
     """
-    if engines.nodes:
-        return _on_nodes(path, options, engines)
-    found = layout.find(path, options.steps, options.ranks)
-    if options.engine is EngineKind.LOCAL:
+    found = _on_nodes(path, options, engines) if engines.nodes else layout.survey(path, options.steps, options.ranks)
+    checked = layout.checked(found, options.steps, options.ranks)
+    if whole:
+        found = checked
+    if engines.nodes or options.engine is EngineKind.LOCAL:
         return found
     folders = tuple(replace(folder, path=folder.path.absolute()) for folder in found.folders)
     return replace(found, folders=folders)  # workers of a cluster stand in folders of their own
@@ -48,7 +51,7 @@ def _on_nodes(path: Path, options: Options, engines: Engines) -> Layout:
         for _, result in sorted(results.items(), key=lambda one: one[0])
     ]
     seen = [node_layouts.NodeListing(node.id, node.name, one) for node, one in zip(nodes, found, strict=True)]
-    return node_layouts.joined(path, seen, options.steps, options.ranks)
+    return node_layouts.joined(path, seen)
 
 
 def _engine_for(folders: Sequence[RankFolder], engines: Engines) -> Engine:

@@ -12,7 +12,7 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from firstnan.codec import CodecError, decode, encode
 from firstnan.collectives import CallKey
 from firstnan.dump import CallSite, Problem, RankFolder, Record
 from firstnan.errors import InputError
+from firstnan.readers.layout import Layout
 
 SCHEMA = "firstnan.part/1"
 MAX_BYTES = 256 << 20
@@ -106,12 +107,12 @@ class Part:
     excluded: tuple[str, ...]
     """Answers that the user rejected."""
     ranks: tuple[RankPart, ...]
-    problems: tuple[Problem, ...] = ()
-    """Of the folders."""
-    found_ranks: tuple[int, ...] = ()
-    """Ranks with a folder, those not asked for included."""
+    layout: Layout
+    """What lies at the path; its folders are those of the ranks."""
     asked: tuple[int, ...] | None = None
     """Ranks that were asked for; None: all."""
+    asked_steps: tuple[int, ...] | None = None
+    """Steps that were asked for; None: all."""
 
 
 def to_text(part: Part) -> str:
@@ -122,10 +123,10 @@ def to_text(part: Part) -> str:
         "host": part.host,
         "path": part.path,
         "asked": encode(part.asked),
-        "found_ranks": encode(part.found_ranks),
+        "asked_steps": encode(part.asked_steps),
         "excluded": encode(part.excluded),
-        "problems": encode(part.problems),
         "rules": _packed(part.rules),
+        "layout": _packed(encode(replace(part.layout, folders=()))),
         "ranks": [_rank(one) for one in part.ranks],
     }
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {_shown(value)}" for key, value in document.items()) + "\n}\n"
@@ -157,18 +158,22 @@ def read(path: Path) -> Part:
     """
     document = _document(path)
     schema = document.get("schema")
+    if schema is None:
+        raise InputError(f"{path} is no part file", hint="give files that 'firstnan scan' wrote")
     if schema != SCHEMA:
         raise InputError(f"{path} has schema {schema!r}", hint=f"this version reads {SCHEMA!r}, from 'firstnan scan'")
     try:
+        ranks = tuple(_read_rank(one) for one in decode(tuple[Any, ...], document.get("ranks")))
+        layout: Layout = decode(Layout, _unpacked(document.get("layout")))
         return Part(
             host=decode(str, document.get("host")),
             path=decode(str, document.get("path")),
             rules=decode(str, _unpacked(document.get("rules"))),
             excluded=decode(tuple[str, ...], document.get("excluded")),
-            ranks=tuple(_read_rank(one) for one in decode(tuple[Any, ...], document.get("ranks"))),
-            problems=decode(tuple[Problem, ...], document.get("problems")),
-            found_ranks=decode(tuple[int, ...], document.get("found_ranks")),
+            ranks=ranks,
+            layout=replace(layout, folders=tuple(one.folder for one in ranks)),
             asked=decode(tuple[int, ...] | None, document.get("asked")),
+            asked_steps=decode(tuple[int, ...] | None, document.get("asked_steps")),
         )
     except (CodecError, RecursionError) as error:
         raise InputError(f"{path} is damaged, or of another version: {error}", hint="scan that host again") from error

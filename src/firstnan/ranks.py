@@ -34,13 +34,13 @@ def survey_all(
 
     def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
         summary = look(view, watch, callers)
+        summary = _with(summary, callers.problems)  # what is wrong with construct.json matters where it was asked for
         if not summary.records:
             return summary, summary, None
         counted = again.count(view, summary) if summary.made is None else summary
         return summary, counted, again.all_calls(view, watch, callers, summary, most_calls)
 
-    summary, counted, calls = _read(folder, book, excluded, use)
-    return _with(summary, callers.problems), counted, calls
+    return _read(folder, book, excluded, use)
 
 
 def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:

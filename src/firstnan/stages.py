@@ -23,6 +23,8 @@ from firstnan.errors import InputError, UsageError
 from firstnan.options import Options, Progress
 from firstnan.parts import Answered, Part, RankPart, Site, Stamp, read
 from firstnan.readers import callsite
+from firstnan.readers.layout import Layout, checked
+from firstnan.readers.node_layouts import Listing, NodeListing, joined
 from firstnan.report import Report
 from firstnan.rulebook import Rulebook
 
@@ -46,14 +48,13 @@ def scan(
 
     Raises:
         InputError: no dump at the path.
-        UsageError: an option names a step or rank that is not there, a rules file cannot be read, or the others were
-            made with other rules.
+        UsageError: a rules file cannot be read, or the others were made with other rules.
     """
     options = options or Options()
     book = rulebook.load(options.rules)
     work = partial(_scan_rank, book=book, excluded=options.exclude_ops)
     with engines.opened(options) as workers:
-        found = pipeline.find(Path(path), options, workers)
+        found = looks.find(Path(path), options, workers, whole=False)
         seen = looks.at_each(found.folders, work, _lost, workers, progress)
         part = Part(
             host=socket.gethostname(),
@@ -61,10 +62,11 @@ def scan(
             rules=rulebook.render(book),
             excluded=options.exclude_ops,
             ranks=tuple(sorted(seen, key=lambda one: (one.folder.step, one.folder.rank))),
-            problems=found.problems,
-            found_ranks=found.found_ranks,
+            layout=found,
             asked=options.ranks,
+            asked_steps=options.steps,
         )
+        part = replace(part, layout=replace(found, folders=tuple(one.folder for one in part.ranks)))
         return _with_answers(part, others, options, workers) if others else part
 
 
@@ -181,9 +183,9 @@ class _Desk:
     def __init__(self, parts: Sequence[Part], options: Options, workers: Engines) -> None:
         first = parts[0]
         for part in parts[1:]:
-            if (part.rules, part.excluded) != (first.rules, first.excluded):
+            if part.rules != first.rules or set(part.excluded) != set(first.excluded):
                 raise UsageError(
-                    f"the parts of {first.host} and {part.host} were made with different rules or excluded records",
+                    f"the parts of {_origin(first)} and {_origin(part)} were made with different rules or --exclude-op",
                     hint="scan all hosts with the same --rules and --exclude-op",
                 )
         self._parts = parts
@@ -191,7 +193,7 @@ class _Desk:
         self._book = rulebook.parse(first.rules)
         self._options = replace(options, exclude_ops=first.excluded)
         self.path = _paths(parts)
-        self.kept, self._duplicates = _distinct(parts)
+        self.layout, self.kept = _joined(Path(self.path), parts)
         self._looks: dict[Place, list[Answered]] = {}
         """Second looks that were made at files."""
         self._records: dict[Place, dict[str, Record | None]] = {}
@@ -202,16 +204,14 @@ class _Desk:
 
     def conclude(self, problems: Sequence[Problem] = ()) -> Report:
         """From the parts to the report."""
-        parts = self._parts
-        known = sorted({*(r for part in parts for r in part.found_ranks), *(rank for _, rank in self.kept)})
-        asked = {rank for part in parts for rank in (part.found_ranks if part.asked is None else part.asked)}
-        steps = {step for step, _ in self.kept}
-        of_folders = dict.fromkeys(problem for part in parts for problem in part.problems)
-        told = [p for p in of_folders if p.kind is not ProblemKind.EMPTY_STEP or p.step not in steps]
+        known = sorted({*self.layout.found_ranks, *(rank for _, rank in self.kept)})
+        asked = {
+            rank for part in self._parts for rank in (part.layout.found_ranks if part.asked is None else part.asked)
+        }
         return pipeline.conclude(
             path=self.path,
             summaries=[part.summary for part in self.kept.values()],
-            problems=[*told, *self._duplicates, *problems],
+            problems=[*self.layout.problems, *problems],
             known=known,
             left_out=sorted(set(known) - asked),
             ask=self._ask,
@@ -306,20 +306,51 @@ def _paths(parts: Iterable[Part]) -> str:
     return ", ".join([*names[:MAX_PATHS], *([f"{more} more"] if more > 0 else [])])
 
 
-def _distinct(parts: Iterable[Part]) -> tuple[dict[Place, RankPart], list[Problem]]:
-    """Every rank once; a rank that a second part brings again is told, unless both looked at the same file."""
-    kept: dict[Place, RankPart] = {}
-    hosts: dict[Place, str] = {}
-    problems = []
-    for part in parts:
+def _origin(part: Part) -> str:
+    return f"{part.host}:{part.path}"
+
+
+def _joined(path: Path, parts: Sequence[Part]) -> tuple[Layout, dict[Place, RankPart]]:
+    """The whole dump, and every rank of it once.
+
+    Of parts of one rank the first counts, unless only a later one could read it. Where both looked at the very same
+    file (same label, size and time), what either of them holds is kept; another file is told as a second dump.
+
+    Raises:
+        InputError: the parts hold no rank.
+    """
+    by_rank: dict[Place, list[tuple[int, RankPart]]] = {}
+    for number, part in enumerate(parts):
         for one in part.ranks:
-            place = (one.folder.step, one.folder.rank)
-            if place not in kept:
-                kept[place], hosts[place] = one, part.host
-            elif (one.folder.path, one.stamp) != (kept[place].folder.path, kept[place].stamp):
-                detail = f"scanned on {hosts[place]} and on {part.host}: the first was used"
-                problems.append(Problem(ProblemKind.DUPLICATE_RANK, *place, one.folder.label, detail))
-    return dict(sorted(kept.items())), problems
+            by_rank.setdefault((one.folder.step, one.folder.rank), []).append((number, one))
+    usable = {place: [one for one in found if not _is_failed(one[1])] or found for place, found in by_rank.items()}
+    listings = []
+    for number, part in enumerate(parts):
+        held = [one for found in usable.values() for at, one in found if at == number]
+        there = replace(part.layout, folders=tuple(replace(one.folder, nodes=()) for one in held))
+        marks = tuple(f"{one.stamp.size} {one.stamp.modified}" if one.stamp else f"{number}" for one in held)
+        listings.append(NodeListing(str(number), _origin(part), Listing(there, marks)))
+    steps = None if any(part.asked_steps is None for part in parts) else [s for p in parts for s in p.asked_steps or ()]
+    ranks_asked = None if any(part.asked is None for part in parts) else [r for p in parts for r in p.asked or ()]
+    layout = checked(joined(path, listings), steps, ranks_asked)
+    kept = {}
+    for folder in layout.folders:
+        place = (folder.step, folder.rank)
+        kept[place] = _united([one for number, one in usable[place] if str(number) in folder.nodes])
+    return layout, kept
+
+
+def _is_failed(part: RankPart) -> bool:
+    failed = (ProblemKind.WORKER_FAILED, ProblemKind.UNREADABLE)
+    return not part.summary.records and any(problem.kind in failed for problem in part.summary.problems)
+
+
+def _united(same: Sequence[RankPart]) -> RankPart:
+    """What several scans of one file hold."""
+    sites = {name: site for one in reversed(same) for name, site in (one.sites or {}).items()}
+    records = {name: record for one in reversed(same) for name, record in (one.records or {}).items()}
+    answered = tuple(look for one in same for look in one.answered)
+    return replace(same[0], sites=sites, records=records or None, answered=answered)
 
 
 def _from_part(part: RankPart, question: Question) -> RankSummary | None:

@@ -12,7 +12,7 @@ import pytest
 from firstnan.dump import Problem, ProblemKind
 from firstnan.errors import InputError
 from firstnan.readers import layout
-from firstnan.readers.layout import Layout
+from firstnan.readers.layout import Layout, checked
 from firstnan.readers.node_layouts import Listing, NodeListing, joined, listing
 
 ASKED = Path("/dumps/run")
@@ -29,7 +29,8 @@ def dump(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def whole(*listings: Listing) -> Layout:
-    return joined(ASKED, [NodeListing(f"id{n}", f"node{n}", one) for n, one in enumerate(listings)])
+    found = joined(ASKED, [NodeListing(f"id{n}", f"node{n}", one) for n, one in enumerate(listings)])
+    return checked(found, None, None)
 
 
 def parts(tmp_path: Path, *nodes: Mapping[str, str]) -> Layout:

@@ -19,7 +19,7 @@ from pathlib import Path
 from firstnan.dump import FileKind, Problem, ProblemKind, RankFolder
 from firstnan.errors import InputError
 from firstnan.readers.files import Fault, open_regular, reason
-from firstnan.readers.layout import Layout, checked, survey
+from firstnan.readers.layout import Layout, survey
 
 _SAMPLE = 4096
 """Bytes at either end of a dump.json that are compared."""
@@ -100,13 +100,9 @@ def _mark(file: Path) -> str:
     return f"{status.st_size} {status.st_mtime_ns} {sample.hexdigest()}"
 
 
-def joined(
-    path: Path,
-    seen: Sequence[NodeListing],
-    steps: Collection[int] | None = None,
-    ranks: Collection[int] | None = None,
-) -> Layout:
-    """The whole dump, from what every node has of it; earlier nodes come first.
+def joined(path: Path, seen: Sequence[NodeListing]) -> Layout:
+    """The whole dump, from what every node has of it; earlier nodes come first. Its absent ranks are not yet told
+    (:func:`firstnan.readers.layout.checked`).
 
     Raises:
         InputError: no node has anything at the path that looks like a dump.
@@ -124,7 +120,7 @@ def joined(
     claimed = frozenset(key for layout in layouts for key in layout.claimed)
     problems = dict.fromkeys(p for layout in layouts for p in layout.problems if _counts(p, layout, held, claimed))
     labels = dict(pair for layout in reversed(layouts) for pair in layout.labels)
-    whole = Layout(
+    return Layout(
         path,
         folders,
         tuple(sorted({folder.step for folder in folders})),
@@ -135,7 +131,6 @@ def joined(
         tuple(sorted(labels.items())),
         tuple(dict.fromkeys(name for layout in layouts for name in layout.others)),
     )
-    return checked(whole, steps, ranks)
 
 
 def _chosen(held: Sequence[_Held], turn: int) -> RankFolder:
