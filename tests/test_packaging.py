@@ -80,7 +80,7 @@ def test_the_core_needs_little(wheel: Path) -> None:
     assert "python_version < '3.11'" in needed["tomli"].replace('"', "'")
     assert metadata["Requires-Python"] == ">=3.10"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert "firstnan = firstnan.cli:main" in entry_points
+    assert "firstnan = firstnan.__main__:main" in entry_points
 
 
 def test_the_source_archive_can_be_worked_with(tmp_path: Path) -> None:
