@@ -13,7 +13,6 @@ from asking import Answer, ask, check
 from damage import Effect
 from three_ranks import FILES, OTHER, ROOT, SOURCE, rank_folder, write
 
-from firstnan import pipeline
 from firstnan.readers import files, layout
 
 Change = Callable[[Path], None]
@@ -72,14 +71,14 @@ def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Non
     """Have something happen when the ranks were found and before they are read."""
 
     def arrange(change: Callable[[], None]) -> None:
-        find = layout.find
+        survey = layout.survey
 
         def found(*asked: Any, **more: Any) -> layout.Layout:
-            answer = find(*asked, **more)
+            answer = survey(*asked, **more)
             change()
             return answer
 
-        monkeypatch.setattr(pipeline.layout, "find", found)
+        monkeypatch.setattr(layout, "survey", found)
 
     return arrange
 
