@@ -424,3 +424,17 @@ def test_what_one_rank_received_is_no_story_of_the_run(tmp_path: Path) -> None:
     report = run.trace(tmp_path, 0)
     assert [cause.mechanism.explanation.key for cause in report.root_causes] == ["why.received"]
     assert report.story == ()
+
+
+def test_the_ranks_beside_a_rank_folder_are_not_absent(tmp_path: Path) -> None:
+    root = clean(3).write(tmp_path)
+    report = firstnan.analyze(root / "step0" / "rank1")
+    assert (report.input.ranks, report.input.missing_ranks) == ((1,), ())
+    assert keys(report) == ["caveat.ranks_left_out"]
+    assert firstnan.analyze(root, Options(ranks=(1,))).to_dict()["caveats"] == report.to_dict()["caveats"]
+
+
+def test_a_rank_folder_that_stands_alone_has_none_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "copied").mkdir()
+    folder = (clean(1).write(tmp_path / "run") / "step0" / "rank0").rename(tmp_path / "copied" / "rank0")
+    assert keys(firstnan.analyze(folder)) == []

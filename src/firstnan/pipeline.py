@@ -55,13 +55,13 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
         survey = partial(ranks.survey, book=book, excluded=options.exclude_ops)
         summaries = looks.at_each(found.folders, survey, ranks.lost, workers, progress)
         check_readable(path, summaries)
-        known = sorted({*found.found_ranks, *(s.rank for s in summaries)})
+        known = sorted({*found.found_ranks, *found.beside, *(s.rank for s in summaries)})
         report = conclude(
             path=str(path),
             summaries=summaries,
             problems=found.problems,
             known=known,
-            left_out=sorted(set(known) - set(options.ranks)) if options.ranks else [],
+            left_out=sorted(set(known) - set(options.ranks)) if options.ranks else found.beside,
             ask=partial(looks.answers, found.folders, book, options, workers),
             sites=partial(looks.call_sites, found.folders, workers),
             record=partial(looks.record, found.folders, workers),

@@ -53,6 +53,8 @@ class Layout:
     """Every step whose ranks were taken, with its folder relative to ``root``."""
     others: tuple[str, ...] = ()
     """What lies at the path in place of a dump."""
+    beside: tuple[int, ...] = ()
+    """Ranks that lie next to the one folder that was asked for."""
 
 
 def find(path: Path, steps: Collection[int] | None = None, ranks: Collection[int] | None = None) -> Layout:
@@ -81,9 +83,16 @@ def survey(path: Path, steps: Collection[int] | None = None, ranks: Collection[i
         step = _number(_STEP, folder.absolute().parent.name)
         rank = _number(_RANK, folder.name)
         search.rank(Entry(shown(folder.name), path, True), 0 if step is None else step, 0 if rank is None else rank)
-    else:
-        search.dumps(top, folder.name)
+        return replace(search.layout(), beside=() if rank is None else _beside(folder.absolute(), rank))
+    search.dumps(top, folder.name)
     return search.layout()
+
+
+def _beside(folder: Path, rank: int) -> tuple[int, ...]:
+    """The ranks next to the one that is asked for by its folder."""
+    found = entries(folder.parent)
+    numbers = [] if isinstance(found, Unlistable) else [_number(_RANK, one.name) for one in found if one.name != "rank"]
+    return tuple(sorted({number for number in numbers if number is not None} - {rank}))
 
 
 _RANK_FILES = frozenset({FileKind.DUMP.value, FileKind.CONSTRUCT.value, FileKind.STACK.value, "debug.json"})
