@@ -260,7 +260,7 @@ def test_the_output_file_tells_the_form(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code, out, err = run([*command, dump, "-o", tmp_path / name], capsys)
-    assert (code, out, err) == (1, "", "")
+    assert (code, out, err) == (1, "", f"written: {tmp_path / name}\n")
     assert (tmp_path / name).read_text("utf-8").startswith(start)
 
 

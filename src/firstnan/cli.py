@@ -137,6 +137,7 @@ def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.
         _put(content, is_text=form is Format.TEXT)
     else:
         write_whole(target, content.encode("utf-8"))
+        _say(text("output.written", settings.language, file=Words(printable(str(target)))))
     return report.exit_code
 
 
