@@ -137,7 +137,8 @@ def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.
         _put(content, is_text=form is Format.TEXT)
     else:
         write_whole(target, content.encode("utf-8"))
-        _say(text("output.written", settings.language, file=Words(printable(str(target)))))
+        if target.is_file():  # who reads from a pipe sees what comes
+            _say(text("output.written", settings.language, file=Words(printable(str(target)))))
     return report.exit_code
 
 

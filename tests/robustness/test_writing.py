@@ -66,7 +66,7 @@ def test_stdout_is_closed(root: Path, command: str) -> None:
 @unix
 def test_stdout_is_closed_and_not_needed(root: Path, tmp_path: Path) -> None:
     ended = shell('firstnan analyze "$root" -o "$target" >&-', root=root, target=tmp_path / "r.json")
-    assert (ended.returncode, ended.stderr) == (1, "")
+    assert (ended.returncode, ended.stderr) == (1, f"written: {tmp_path / 'r.json'}\n")
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "anomaly"
 
 
