@@ -476,3 +476,12 @@ def test_the_order_of_rejected_answers_does_not_matter(tmp_path: Path) -> None:
     hosts = [healthy((0, 0)).write(tmp_path / "a"), healthy((0, 1)).write(tmp_path / "b")]
     files = [*scan(hosts[:1], tmp_path, exclude_ops=("x", "y")), *scan(hosts[1:], tmp_path, exclude_ops=("y", "x"))]
     assert stages.merge(files).input.ranks == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["Torch.relu.0.forward", "1:Torch.relu.0.forward", "Torch.nothing.0.forward", "7:x"])
+def test_a_rejected_answer_that_is_nowhere_is_told_as_by_one_run(name: str, tmp_path: Path) -> None:
+    dump = healthy((0, 0), (0, 1)).write(tmp_path / "dump")
+    hosts = split(dump, tmp_path)
+    files = scan(hosts, tmp_path, exclude_ops=(name,))
+    gone(hosts)
+    assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump, Options(exclude_ops=(name,))))

@@ -69,10 +69,11 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
             excluded=options.exclude_ops,
         )
         nowhere = looks.absent_records(found.folders, options.exclude_ops, workers)
-        return replace(report, caveats=(*report.caveats, *(_named("caveat.excluded_nowhere", nowhere))))
+        return replace(report, caveats=(*report.caveats, *named("caveat.excluded_nowhere", nowhere)))
 
 
-def _named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
+def named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
+    """A note with these names; none without any."""
     return (Note(key, {"names": ", ".join(names)}),) if names else ()
 
 
@@ -100,7 +101,7 @@ def conclude(
         by_step.setdefault(summary.step, {})[summary.rank] = summary
     answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
     report = assemble.report(path, with_skips(answers), problems, known, left_out)
-    report = replace(report, caveats=(*report.caveats, *_named("caveat.excluded", excluded)))
+    report = replace(report, caveats=(*report.caveats, *named("caveat.excluded", excluded)))
     if not report.root_causes:
         return report
     from firstnan.analysis import advice, callsites, peers  # a healthy run does not need them

@@ -82,7 +82,13 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) ->
         mentioned=counted.mentioned,
         calls=calls,
         sites=_sites(folder, summary),
+        records={name: ranks.find(folder, name) for name in _names(excluded, folder.rank)} or None,
     )
+
+
+def _names(excluded: Collection[str], rank: int) -> list[str]:
+    """The record names among the rejected answers that can be of this rank."""
+    return [name for only, name in map(ranks.parse_excluded, excluded) if only in (None, rank)]
 
 
 def _lost(folder: RankFolder, reason: str) -> RankPart:
@@ -173,8 +179,11 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
         desk = _Desk(parts, options, workers)
         pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
         report = desk.conclude(problems)
-    lacking = [*desk.problems()]
-    return replace(report, input=replace(report.input, problems=(*report.input.problems, *lacking)))
+    return replace(
+        report,
+        input=replace(report.input, problems=(*report.input.problems, *desk.problems())),
+        caveats=(*report.caveats, *pipeline.named("caveat.excluded_nowhere", desk.nowhere())),
+    )
 
 
 class _Desk:
@@ -225,9 +234,19 @@ class _Desk:
         return replace(
             part,
             answered=tuple(self._looks.get(place, ())),
-            records=self._records.get(place),
+            records={**(part.records or {}), **self._records.get(place, {})} or None,
             sites={**(part.sites or {}), **self._sites_read.get(place, {})},
         )
+
+    def nowhere(self) -> list[str]:
+        """Rejected answers that no rank holds; none where a single run would not have searched so many ranks."""
+        absent = []
+        for text in self._options.exclude_ops:
+            only, name = ranks.parse_excluded(text)
+            asked = [part for (_, rank), part in self.kept.items() if only in (None, rank)]
+            if len(asked) <= looks.MAX_SEARCHED and all((part.records or {}).get(name) is None for part in asked):
+                absent.append(text)
+        return absent
 
     def problems(self) -> list[Problem]:
         """Questions that were left open although the answer stands."""
