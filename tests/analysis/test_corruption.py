@@ -105,6 +105,12 @@ def test_members_agree_or_not_is_open_between_two(tmp_path: Path) -> None:
     assert impossible_ranks(call) == ()
 
 
+def test_members_agree_or_not_is_open_between_halves(tmp_path: Path) -> None:
+    received = [t(9.0), t(9.0), t(3.0), t(3.0)]
+    call = reduced(tmp_path, [t(2.0), t(3.0), t(4.0), t(5.0)], received).matching.calls[0]
+    assert impossible_ranks(call) == ()
+
+
 def test_receiver_equals_sender(tmp_path: Path) -> None:
     run = Run()
     run.rank(0).send(t(2.0), 1)
