@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from engine_work import mortal, picky, squared
 from firstnan import engines
 from firstnan.dump import ProblemKind
 from firstnan.engines import Engine, Failed, InProcess, ProcessPool
@@ -23,26 +24,6 @@ from firstnan.report import Verdict
 
 ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
-
-
-def squared(number: int) -> int:
-    return number * number
-
-
-def picky(number: int) -> int:
-    if number == 3:
-        raise MemoryError
-    if number == 4:
-        raise ValueError("four")
-    return number
-
-
-def mortal(number: int) -> int:
-    if number == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if number == 5:
-        os._exit(7)
-    return number
 
 
 def with_its_process(number: int) -> tuple[int, int]:

@@ -21,14 +21,14 @@ from typing import Any
 
 import pytest
 
+import engine_work
 import firstnan
-import ray_work
+from engine_work import alone, dies_once, mortal, picky, squared, takes_its_node_along, where
 from firstnan.dump import ProblemKind
 from firstnan.engines import Failed, Place
 from firstnan.errors import InputError, UsageError
 from firstnan.options import EngineKind, Options, ProgressEvent
 from firstnan.report import Report, Verdict
-from ray_work import alone, dies_once, mortal, picky, squared, takes_its_node_along, where
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'firstnan[ray]'")
 if not Path("/proc/self/cwd").exists():
@@ -82,7 +82,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """A cluster, and this process connected to it."""
     homes = [tmp_path_factory.mktemp("node") for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(ray_work.__file__).parent))  # workers load what they are given from there
+        patch.setenv(
+            "PYTHONPATH", str(Path(engine_work.__file__).parent)
+        )  # workers load what they are given from there
         with standing_in(homes[0]):
             made = Cluster(initialize_head=True, head_node_args=NODE)
         with standing_in(homes[1]):

@@ -71,7 +71,8 @@ def _trace(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace, view: View) -> int:
-    form = _form(chosen, [chosen.path])
+    form = _form(chosen)
+    _check_targets(chosen, [chosen.path])
     options = command_line.options(chosen)
     settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     return _deliver(_read(chosen.path, settings, options), form, settings, chosen)
@@ -80,29 +81,38 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
 def _merge(chosen: argparse.Namespace) -> int:
     from firstnan import stages
 
-    load(command_line.form(chosen))
-    parts, problems = stages.read_all(chosen.parts)
-    form = _form(chosen, [part.folder.path for one in parts for part in one.ranks[:1]])
-    targets = {file.resolve() for file in (_target(chosen), chosen.mission_file) if file is not None}
+    form = _form(chosen)
+    targets = {file.resolve() for file in _targets(chosen)}
     for file in chosen.parts:
         if file.resolve() in targets:
             raise UsageError(f"'{file}' cannot be both a part and the report")
+    parts, problems = stages.read_all(chosen.parts)
+    _check_targets(chosen, [part.folder.path for one in parts for part in one.ranks[:1]])
     settings = _settings(chosen, View.FULL)
     _say_what_is_lacking(settings.language)
     return _deliver(stages.put_together(parts, Options(jobs=chosen.jobs), problems=problems), form, settings, chosen)
 
 
-def _form(chosen: argparse.Namespace, dumps: Sequence[Path]) -> Format:
-    """The form of the report. What is wrong with the request is told here, before the work and not after."""
-    form, mission_file = command_line.form(chosen), getattr(chosen, "mission_file", None)
-    files = [file for file in (_target(chosen), mission_file) if file is not None]
+def _form(chosen: argparse.Namespace) -> Format:
+    """The form of the report: one that is not there is told before the work, not after."""
+    form = command_line.form(chosen)
+    load(form)
+    return form
+
+
+def _check_targets(chosen: argparse.Namespace, dumps: Sequence[Path]) -> None:
+    files = _targets(chosen)
     for file in files:
         for dump in dumps:
             check_target(file, dump)
     if len(files) == 2 and files[0].resolve() == files[1].resolve():
         raise UsageError(f"'{files[0]}' cannot hold both the report and the mission's file")
-    load(form)
-    return form
+
+
+def _targets(chosen: argparse.Namespace) -> list[Path]:
+    """All files that are asked for."""
+    files: tuple[Path | None, ...] = (_target(chosen), getattr(chosen, "mission_file", None))
+    return [file for file in files if file is not None]
 
 
 def _target(chosen: argparse.Namespace) -> Path | None:

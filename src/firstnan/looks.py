@@ -30,7 +30,7 @@ def find(path: Path, options: Options, engines: Engines, *, whole: bool = True) 
         InputError: nothing readable at the path.
     """
     found = _on_nodes(path, options, engines) if engines.nodes else layout.survey(path, options.steps, options.ranks)
-    checked = layout.checked(found, options.steps, options.ranks)
+    checked = layout.checked(found, options.steps, options.ranks)  # nothing at all is an error for a part as well
     if whole:
         found = checked
     if engines.nodes or options.engine is EngineKind.LOCAL:
@@ -127,33 +127,40 @@ def call_sites(
     return ({}, (ranks.failure(folder, found.reason),)) if isinstance(found, Failed) else found
 
 
-def record(folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: int, name: str) -> Record | None:
-    """One record of one rank."""
+def record(
+    folders: tuple[RankFolder, ...], engines: Engines, failed: list[Problem], step: int, rank: int, name: str
+) -> Record | None:
+    """One record of one rank; that it could not be looked for is added to ``failed``."""
     folder = _folder(folders, step, rank)
     if folder is None:
         return None
     found = _there(folder, partial(ranks.find, name=name), engines)
-    return None if isinstance(found, Failed) else found
+    if isinstance(found, Failed):
+        failed.append(replace(ranks.failure(folder, found.reason), judged=True))  # its first look stands
+        return None
+    return found
 
 
 MAX_SEARCHED = 64
 """Ranks that are searched for a record of which only the name is known."""
 
 
-def absent_records(folders: tuple[RankFolder, ...], names: Sequence[str], engines: Engines) -> tuple[str, ...]:
-    """Those of the given records (``op`` or ``rank:op``) that no rank has; none where there are too many to search."""
+def nowhere(rejected: Sequence[str], held: Sequence[tuple[int, T]], has: Callable[[T, str], bool]) -> list[str]:
+    """Rejected answers that no rank has; ``held``: ranks, and what ``has`` is asked of each.
+
+    A name that can be on too many ranks to search them all is not said to be nowhere.
+    """
     absent = []
-    for text in names:
-        rank, name = ranks.parse_excluded(text)
-        asked = [folder for folder in folders if rank in (None, folder.rank)]
-        if len(asked) <= MAX_SEARCHED and not any(_has(folder, name, engines) for folder in asked):
-            absent.append(text)
-    return tuple(absent)
+    for answer in rejected:
+        asked = [(one, name) for rank, one in held for name in ranks.rejected_on(rank, [answer])]
+        if len(asked) <= MAX_SEARCHED and not any(has(one, name) for one, name in asked):
+            absent.append(answer)
+    return absent
 
 
-def _has(folder: RankFolder, name: str, engines: Engines) -> bool:
-    found = _there(folder, partial(ranks.find, name=name), engines)
-    return found is not None  # where it could not be looked for, it may be there
+def has(folder: RankFolder, name: str, engines: Engines) -> bool:
+    """Whether a rank has a record; where it could not be looked for, it may be there."""
+    return _there(folder, partial(ranks.find, name=name), engines) is not None
 
 
 def _there(folder: RankFolder, work: Callable[[RankFolder], T], engines: Engines) -> T | Failed:

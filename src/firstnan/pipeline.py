@@ -56,6 +56,7 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
         summaries = looks.at_each(found.folders, survey, ranks.lost, workers, progress)
         check_readable(path, summaries)
         known = sorted({*found.found_ranks, *found.beside, *(s.rank for s in summaries)})
+        failed: list[Problem] = []
         report = conclude(
             path=str(path),
             summaries=summaries,
@@ -64,16 +65,22 @@ def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: 
             left_out=sorted(set(known) - set(options.ranks)) if options.ranks else found.beside,
             ask=partial(looks.answers, found.folders, book, options, workers),
             sites=partial(looks.call_sites, found.folders, workers),
-            record=partial(looks.record, found.folders, workers),
+            record=partial(looks.record, found.folders, workers, failed),
             alone=alone,
             excluded=options.exclude_ops,
+            nowhere=looks.nowhere(
+                options.exclude_ops, [(f.rank, f) for f in found.folders], partial(looks.has, engines=workers)
+            ),
         )
-        nowhere = looks.absent_records(found.folders, options.exclude_ops, workers)
-        return replace(report, caveats=(*report.caveats, *named("caveat.excluded_nowhere", nowhere)))
+    return with_problems(report, failed)
 
 
-def named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
-    """A note with these names; none without any."""
+def with_problems(report: Report, problems: Iterable[Problem]) -> Report:
+    """The report with problems that came up while it was made."""
+    return replace(report, input=replace(report.input, problems=(*report.input.problems, *problems)))
+
+
+def _named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
     return (Note(key, {"names": ", ".join(names)}),) if names else ()
 
 
@@ -89,19 +96,21 @@ def conclude(
     record: RecordLookup,
     alone: bool = False,
     excluded: Sequence[str] = (),
+    nowhere: Sequence[str] = (),
 ) -> Report:
     """From the summaries of all ranks to the report.
 
     ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
-    asked for, ``excluded`` the answers that the user rejected; ``ask``, ``sites`` and ``record`` are ways back to the
-    ranks' files.
+    asked for, ``excluded`` the answers that the user rejected, ``nowhere`` those of them that no rank has; ``ask``,
+    ``sites`` and ``record`` are ways back to the ranks' files.
     """
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
         by_step.setdefault(summary.step, {})[summary.rank] = summary
     answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
     report = assemble.report(path, with_skips(answers), problems, known, left_out)
-    report = replace(report, caveats=(*report.caveats, *named("caveat.excluded", excluded)))
+    rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
+    report = replace(report, caveats=(*report.caveats, *rejected))
     if not report.root_causes:
         return report
     from firstnan.analysis import advice, callsites, peers  # a healthy run does not need them

@@ -113,11 +113,18 @@ def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Ca
 
 
 def _watch(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Lookout:
-    names = frozenset(name for rank, name in map(parse_excluded, excluded) if rank in (None, folder.rank))
-    return Lookout(book, folder.rank, names)
+    return Lookout(book, folder.rank, frozenset(rejected_on(folder.rank, excluded)))
 
 
-def parse_excluded(text: str) -> tuple[int | None, str]:
-    """``rank:op`` or ``op``."""
+def rejected_on(rank: int, excluded: Collection[str]) -> list[str]:
+    """The record names that rejected answers (``op`` or ``rank:op``) mean on a rank.
+
+    >>> rejected_on(2, ["Torch.exp.0.forward", "2:Torch.log.0.forward", "3:Torch.div.0.forward"])
+    ['Torch.exp.0.forward', 'Torch.log.0.forward']
+    """
+    return [name for only, name in map(_parse_rejected, excluded) if only in (None, rank)]
+
+
+def _parse_rejected(text: str) -> tuple[int | None, str]:
     rank, colon, name = text.partition(":")
     return (int(rank), name) if colon and rank.isdigit() else (None, text)

@@ -216,6 +216,11 @@ class RootCause:
     alternatives: tuple[Alternative, ...] = ()
     run_up: tuple[RunUp, ...] = ()
 
+    @property
+    def is_inside_module(self) -> bool:
+        """It began in a module whose operators have no record."""
+        return self.where is Where.OPERATOR and self.op_name.startswith(("Module.", "Cell."))
+
 
 @dataclass(frozen=True, slots=True)
 class CollectiveReport:

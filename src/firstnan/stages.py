@@ -56,17 +56,17 @@ def scan(
     with engines.opened(options) as workers:
         found = looks.find(Path(path), options, workers, whole=False)
         seen = looks.at_each(found.folders, work, _lost, workers, progress)
+        seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
         part = Part(
             host=socket.gethostname(),
             path=str(path),
             rules=rulebook.render(book),
             excluded=options.exclude_ops,
-            ranks=tuple(sorted(seen, key=lambda one: (one.folder.step, one.folder.rank))),
-            layout=found,
+            ranks=tuple(seen),
+            layout=replace(found, folders=tuple(one.folder for one in seen)),
             asked=options.ranks,
             asked_steps=options.steps,
         )
-        part = replace(part, layout=replace(found, folders=tuple(one.folder for one in part.ranks)))
         return _with_answers(part, others, options, workers) if others else part
 
 
@@ -82,13 +82,8 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) ->
         mentioned=counted.mentioned,
         calls=calls,
         sites=_sites(folder, summary),
-        records={name: ranks.find(folder, name) for name in _names(excluded, folder.rank)} or None,
+        records={name: ranks.find(folder, name) for name in ranks.rejected_on(folder.rank, excluded)} or None,
     )
-
-
-def _names(excluded: Collection[str], rank: int) -> list[str]:
-    """The record names among the rejected answers that can be of this rank."""
-    return [name for only, name in map(ranks.parse_excluded, excluded) if only in (None, rank)]
 
 
 def _lost(folder: RankFolder, reason: str) -> RankPart:
@@ -179,11 +174,7 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
         desk = _Desk(parts, options, workers)
         pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
         report = desk.conclude(problems)
-    return replace(
-        report,
-        input=replace(report.input, problems=(*report.input.problems, *desk.problems())),
-        caveats=(*report.caveats, *pipeline.named("caveat.excluded_nowhere", desk.nowhere())),
-    )
+    return pipeline.with_problems(report, desk.problems())
 
 
 class _Desk:
@@ -227,6 +218,11 @@ class _Desk:
             sites=self._sites,
             record=self._record,
             excluded=self._options.exclude_ops,
+            nowhere=looks.nowhere(
+                self._options.exclude_ops,
+                [(rank, part) for (_, rank), part in self.kept.items()],
+                lambda part, name: (part.records or {}).get(name) is not None,
+            ),
         )
 
     def answered(self, place: Place, part: RankPart) -> RankPart:
@@ -237,16 +233,6 @@ class _Desk:
             records={**(part.records or {}), **self._records.get(place, {})} or None,
             sites={**(part.sites or {}), **self._sites_read.get(place, {})},
         )
-
-    def nowhere(self) -> list[str]:
-        """Rejected answers that no rank holds; none where a single run would not have searched so many ranks."""
-        absent = []
-        for text in self._options.exclude_ops:
-            only, name = ranks.parse_excluded(text)
-            asked = [part for (_, rank), part in self.kept.items() if only in (None, rank)]
-            if len(asked) <= looks.MAX_SEARCHED and all((part.records or {}).get(name) is None for part in asked):
-                absent.append(text)
-        return absent
 
     def problems(self) -> list[Problem]:
         """Questions that were left open although the answer stands."""

@@ -83,10 +83,8 @@ def test_the_stack_keeps_its_illustrative_form() -> None:
 
 def test_the_files_are_strict_json() -> None:
     for view in (View.RANKS, View.TRACE):
-        json.loads(
-            render(ANOMALY, Format.MISSION, Settings(view=view, rank=2)),
-            parse_constant=lambda token: pytest.fail(token),
-        )
+        written = render(ANOMALY, Format.MISSION, Settings(view=view, rank=2))
+        assert json.loads(written, parse_constant=lambda token: pytest.fail(token))
 
 
 def test_the_whole_report_has_no_mission_form() -> None:

@@ -24,7 +24,9 @@ from firstnan.rulebook import load
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds(name: str) -> None:
-    for data in seeds(name):
+    begin = seeds(name)
+    assert begin
+    for data in begin:
         TARGETS[name](data)
 
 

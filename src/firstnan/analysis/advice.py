@@ -23,9 +23,6 @@ _OF_REASON = {
 }
 """Explanations that ask for something else than their mechanism in general."""
 
-MODULES = ("Module.", "Cell.")
-"""How records of modules begin: what happened inside them has no record."""
-
 _OF_GAP = {f"evidence.rank_{gap}": gap for gap in ("absent", "cut", "empty", "unreadable")}
 """What the dump of a rank lacks decides how to get a better one."""
 
@@ -66,7 +63,7 @@ def _of_mechanism(cause: RootCause) -> str:
     key = f"mechanism.{kind.value}.advice"
     if (kind, reason) in _OF_REASON:
         return f"{key}.{_OF_REASON[kind, reason]}"
-    if kind is MechanismKind.UNKNOWN and cause.where is Where.OPERATOR and cause.op_name.startswith(MODULES):
+    if kind is MechanismKind.UNKNOWN and cause.is_inside_module:
         return f"{key}.module"
     is_gradient = cause.direction is Direction.BACKWARD and kind in _OTHERWISE_IN_BACKWARD
     return f"{key}.backward" if is_gradient else key

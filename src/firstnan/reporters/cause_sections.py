@@ -114,8 +114,7 @@ def place_key(cause: RootCause) -> str:
         return "where.undumped_operator.excluded"
     if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         return "where.communication.received"
-    is_module = cause.where is Where.OPERATOR and cause.op_name.startswith(("Module.", "Cell."))
-    return f"where.{cause.where.value}{'.module' if is_module else ''}"
+    return f"where.{cause.where.value}{'.module' if cause.is_inside_module else ''}"
 
 
 def _field(label: str, line: Line, language: Language) -> Field:

@@ -1,4 +1,4 @@
-"""What workers of a Ray cluster are given to do in tests: a module of its own, which they load quickly."""
+"""What workers are given to do in tests: a module of its own, which those of a cluster load quickly."""
 
 from __future__ import annotations
 
