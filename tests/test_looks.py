@@ -1,0 +1,51 @@
+"""Work on ranks that are not here: what goes wrong on the way is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstnan import looks
+from firstnan.dump import Problem, ProblemKind, RankFolder
+from firstnan.engines import Engine, Failed, Node, Place
+
+THERE = RankFolder(0, 3, Path("/nowhere/rank3"), "step0/rank3", nodes=("n1",))
+
+
+class Dead:
+    """Engines whose workers all die."""
+
+    nodes: tuple[Node, ...] = ()
+
+    def engine(self, _: Sequence[Place]) -> Engine:
+        return self
+
+    def map(self, _: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        return ((position, Failed("the node is gone")) for position in range(len(items)))
+
+
+def test_a_record_that_could_not_be_looked_for_is_told() -> None:
+    """Its rank was read before: the answer is as complete as it was."""
+    failed: list[Problem] = []
+    assert looks.record((THERE,), Dead(), failed, 0, 3, "Torch.exp.0.forward") is None
+    assert failed == [Problem(ProblemKind.WORKER_FAILED, 0, 3, "step0/rank3", "the node is gone", judged=True)]
+
+
+def test_a_rank_that_is_not_there_is_no_failure() -> None:
+    failed: list[Problem] = []
+    assert looks.record((THERE,), Dead(), failed, 0, 4, "Torch.exp.0.forward") is None
+    assert failed == []
+
+
+def test_where_it_could_not_be_looked_for_a_record_may_be_there() -> None:
+    assert looks.has(THERE, "Torch.exp.0.forward", Dead())
+
+
+@pytest.mark.parametrize(("ranks", "said"), [(looks.MAX_SEARCHED, ["x"]), (looks.MAX_SEARCHED + 1, [])])
+def test_a_name_on_too_many_ranks_is_not_said_to_be_nowhere(ranks: int, said: list[str]) -> None:
+    held = [(rank, rank) for rank in range(ranks)]
+    assert looks.nowhere(["x"], held, lambda _rank, _name: False) == said
+    assert looks.nowhere(["2:x"], held, lambda rank, _name: rank == 2) == []
