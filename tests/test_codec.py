@@ -125,3 +125,8 @@ def test_what_has_no_form_is_refused_when_it_is_written() -> None:
 def test_an_integer_beyond_all_floats_is_told() -> None:
     with pytest.raises(CodecError, match="no float"):
         decode(float, 10**400)
+
+
+def test_what_is_wrong_inside_an_optional_value_is_told() -> None:
+    with pytest.raises(CodecError, match="nobody"):
+        decode(Sample, {"inner": {"nobody": 1}})

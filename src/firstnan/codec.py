@@ -107,9 +107,10 @@ def _union(members: tuple[Any, ...], raw: object) -> Any:
         if type(None) in members:
             return None
         raise CodecError("null where a value is needed")
-    for member in sorted(members, key=lambda kind: kind is float):  # an int stays an int
-        if member is type(None):
-            continue
+    others = [member for member in members if member is not type(None)]
+    if len(others) == 1:
+        return decode(others[0], raw)  # and what is wrong inside it is told
+    for member in sorted(others, key=lambda kind: kind is float):  # an int stays an int
         try:
             return decode(member, raw)
         except CodecError:
