@@ -12,12 +12,13 @@ PACKAGE := $(VENV)/package-$(HERE)
 # One after the other, whatever MAKEFLAGS say: the tests come last.
 .NOTPARALLEL:
 
-.PHONY: help demo test browser lint types package skill docs unit format readme clean test-oldest audit bundle fuzz
+.PHONY: help demo test browser lint types package skill docs cluster unit format readme clean test-oldest audit bundle fuzz
 
 help:
 	@echo "make demo     find the NaN in the example dump (examples/dp2-tp2)"
 	@echo "make test     all checks: lint, types, package, skill, docs, tests"
-	@echo "make unit     the tests alone"
+	@echo "make unit     the tests alone, but for those on a Ray cluster"
+	@echo "make cluster  the tests on a Ray cluster"
 	@echo "make skill    dist/nan-overflow-detection: the skill for machines with Python alone"
 	@echo "make bundle   archives for machines without a network (docs/offline-install.md)"
 	@echo "make test-oldest   tests with the oldest and the newest dependencies"
@@ -32,7 +33,7 @@ demo: $(PACKAGE)
 	@echo '$$ firstnan analyze examples/dp2-tp2'
 	@$(RUN) firstnan analyze examples/dp2-tp2 || test $$? -eq 1  # 1: an anomaly was found, as it should be
 
-test: browser lint types package skill docs unit
+test: browser lint types package skill docs cluster unit
 
 # Headless Chromium for the tests of HTML reports, on CI machines that have apt.
 browser:
@@ -55,9 +56,13 @@ skill: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs --quiet build --strict --clean
 
+# In a process of their own: Ray ends the process that uses it when one of its nodes is lost.
+cluster: $(READY)
+	$(VENV)/bin/python tools/check_ray.py
+
 # Last in `test`, so that the count of tests is the closing line.
 unit: $(READY)
-	$(RUN) pytest
+	$(RUN) pytest --ignore=tests/test_ray_engine.py
 
 # These need a package registry (fuzz does not), take longer, and are no part of `test`.
 test-oldest: $(READY)

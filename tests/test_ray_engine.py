@@ -23,7 +23,7 @@ import pytest
 
 import engine_work
 import firstnan
-from engine_work import alone, dies_once, mortal, picky, squared, takes_its_node_along, where
+from engine_work import alone, as_it_is, dies_once, mortal, picky, squared, takes_its_node_along, where
 from firstnan.dump import ProblemKind
 from firstnan.engines import Failed, Place
 from firstnan.errors import InputError, UsageError
@@ -82,13 +82,14 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     """A cluster, and this process connected to it."""
     homes = [tmp_path_factory.mktemp("node") for _ in range(3)]
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # at 15, as they come, they would wait for everything else here
         patch.setenv(
             "PYTHONPATH", str(Path(engine_work.__file__).parent)
         )  # workers load what they are given from there
         with standing_in(homes[0]):
-            made = Cluster(initialize_head=True, head_node_args=NODE)
+            made = Cluster(initialize_head=True, head_node_args=NODE | {"plasma_directory": str(homes[0])})
         with standing_in(homes[1]):
-            made.add_node(**NODE)
+            made.add_node(**NODE, plasma_directory=str(homes[1]))
     try:
         ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
         with ray_engine.connected(None, None, node_local=True) as cluster, standing_in(homes[2]):
@@ -232,8 +233,9 @@ def test_another_version_of_firstnan_on_a_node_is_told(monkeypatch: pytest.Monke
 def test_a_node_without_firstnan_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     answer = ray_engine._portable()("99.0", "", b"", b"")  # as a worker without it would
+    monkeypatch.undo()
     with pytest.raises(UsageError, match="firstnan is not installed on node"):
-        ray_engine._result(ray.put(answer))
+        ray_engine._result(ray.remote(as_it_is).remote(answer))
 
 
 # --- the answer is that of the local engine -------------------------------------------------------------
