@@ -17,13 +17,15 @@ from typing import Any
 import pytest
 
 import firstnan
-from firstnan import cli, pipeline
+from firstnan import apart, cli, engines, pipeline
 from firstnan.dump import Direction, Record, RecordKind, RecordName
 from firstnan.errors import InputError, UsageError
 from firstnan.excerpt import Excerpt
 from firstnan.options import EngineKind, Options
 from firstnan.report import Report
 from reporters.sample_reports import ALL, ANOMALY, CLEAN, UNKNOWN
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
 
 
 class Calls:
@@ -152,7 +154,22 @@ def test_version_and_help_end_with_0(capsys: pytest.CaptureFixture[str]) -> None
     assert "exit codes" in out
 
 
-def test_options_reach_the_pipeline(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("command", [["analyze"], ["ranks"], ["trace", "--rank", "0"], ["scan"]], ids=lambda c: c[0])
+def test_ray_that_ends_its_process_is_no_anomaly(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "opened", lambda _: os._exit(1))
+    code, out, err = run([*command, EXAMPLE, "--engine", "ray"], capsys)
+    assert (code, out) == (3, "")
+    assert "ended by it (exit code 1): there is no answer" in err
+
+
+def test_options_reach_the_pipeline(
+    calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "run", lambda function: function())
     run(
         [
             *("analyze", dump, "--step", "0,2-4", "--step", "9", "--ranks", "0-7,9", "--rules", "r.toml"),

@@ -7,9 +7,10 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from firstnan import arguments as command_line
 from firstnan import pipeline
@@ -25,6 +26,8 @@ from firstnan.readers.lenient_json import HAS_JITER
 from firstnan.report import Report
 from firstnan.reporters import Format, Settings, View, load, render
 from firstnan.reporters.console import HAS_RICH, render_outline
+
+R = TypeVar("R")
 
 _DEFAULT_WIDTH = 80
 _WIDTHS = range(40, 121)
@@ -163,8 +166,12 @@ def _scan(chosen: argparse.Namespace) -> int:
         _say(f"firstnan: {printable(f'{problem.file}: {problem.detail}')}")
     options = command_line.options(chosen)
     _say_what_is_lacking(language)
-    with _quiet_stdout(options), ReadingProgress(language) as progress:
-        part = stages.scan(chosen.path, options, progress, others)
+
+    def scanned() -> parts.Part:
+        with ReadingProgress(language) as progress:
+            return stages.scan(chosen.path, options, progress, others)
+
+    part = _worked(options, scanned)
     content = parts.to_text(part)
     if target is None:
         _put(content, is_text=False)
@@ -185,27 +192,32 @@ def _scan(chosen: argparse.Namespace) -> int:
 def _rank(chosen: argparse.Namespace, options: Options) -> int:
     if chosen.rank is not None:
         return int(chosen.rank)
-    with _quiet_stdout(options):
-        return pipeline.only_rank(chosen.path, options)
+    return _worked(options, lambda: pipeline.only_rank(chosen.path, options))
 
 
 def _read(path: Path, settings: Settings, options: Options) -> Report:
     _say_what_is_lacking(settings.language)
-    with _quiet_stdout(options):
+
+    def read() -> Report:
         if settings.view is View.TRACE and settings.rank is not None:
             return pipeline.trace(path, settings.rank, options)
         with ReadingProgress(settings.language) as progress:
             return pipeline.analyze(path, options, progress)
 
+    return _worked(options, read)
 
-@contextlib.contextmanager
-def _quiet_stdout(options: Options) -> Iterator[None]:
-    """Ray writes news of its workers to stdout, where the report belongs; the report tells what is left of them."""
+
+def _worked(options: Options, function: Callable[[], R]) -> R:
+    """What a function gives; with Ray, in a process of its own.
+
+    Ray writes news of its workers to stdout, where the report belongs; the report tells what is left of them.
+    """
     if options.engine is EngineKind.LOCAL:
-        yield
-        return
+        return function()
+    from firstnan import apart
+
     with contextlib.redirect_stdout(io.StringIO()):
-        yield
+        return apart.run(function)
 
 
 def _show(chosen: argparse.Namespace) -> int:
