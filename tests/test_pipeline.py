@@ -302,6 +302,20 @@ def test_no_dump_is_an_error(tmp_path: Path) -> None:
             firstnan.analyze(path)
 
 
+@pytest.mark.parametrize("value", [NAN, 1.0])
+def test_of_several_dumps_the_one_that_was_looked_at_is_told_first(value: float, tmp_path: Path) -> None:
+    for name in ("monday", "tuesday", "wednesday"):
+        run = Run()
+        end(run.rank(0), value)
+        run.write(tmp_path / name)
+    report = firstnan.analyze(tmp_path)
+    assert report.story[0].key == "story.several_dumps"
+    assert report.story[0].params == {"used": "monday/step0/rank0", "count": 2, "names": "tuesday, wednesday"}
+    told = [(p.kind, p.file, p.judged) for p in report.input.problems]
+    assert told == [(ProblemKind.SECOND_DUMP, name, False) for name in ("tuesday", "wednesday")]
+    assert not report.complete
+
+
 def test_one_unreadable_rank_does_not_stop_the_others(tmp_path: Path) -> None:
     run, one, _ = two_candidates()
     run.write(tmp_path)

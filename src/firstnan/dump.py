@@ -187,6 +187,8 @@ class ProblemKind(Enum):
     """Other ranks name this rank as a member of a group; it has no folder."""
     IGNORED_FOLDER = "ignored_folder"
     """A folder that is not part of the run (a helper process, an older layout)."""
+    SECOND_DUMP = "second_dump"
+    """A folder with steps or ranks that the dump which is looked at has as well: another run, not looked at."""
     DUPLICATE_RANK = "duplicate_rank"
     """Two folders claim the same rank of the same step; the first in name order was used."""
     OTHER_DUMP = "other_dump"

@@ -139,8 +139,8 @@ def test_recipes_with_the_same_ranks_are_kept_apart(tree: Tree) -> None:
     layout = find(tree("exp/generate/step0/rank0", "exp/update_actor/step0/rank0", "exp/old_log_prob/step0/rank0"))
     assert places(layout) == [(0, 0, "exp/update_actor/step0/rank0")]
     assert [(p.kind, p.file, p.judged) for p in layout.problems] == [
-        (ProblemKind.IGNORED_FOLDER, "exp/generate", False),
-        (ProblemKind.IGNORED_FOLDER, "exp/old_log_prob", False),
+        (ProblemKind.SECOND_DUMP, "exp/generate", False),
+        (ProblemKind.SECOND_DUMP, "exp/old_log_prob", False),
     ]
 
 
@@ -155,7 +155,7 @@ def test_processes_that_hold_different_ranks_are_one_dump(tree: Tree) -> None:
 def test_mindspore_mixed_mode(tree: Tree) -> None:
     layout = find(tree("graph/step0/rank0", "pynative/step0/rank0"))
     assert places(layout) == [(0, 0, "pynative/step0/rank0")]
-    assert only(layout, ProblemKind.IGNORED_FOLDER).file == "graph"
+    assert only(layout, ProblemKind.SECOND_DUMP).file == "graph"
 
 
 def test_rank_folders_beside_step_folders_are_told(tree: Tree) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ from firstnan.analysis import gaps
 from firstnan.analysis.judge import StepAnswer, is_after_forward
 from firstnan.analysis.propagation import is_live
 from firstnan.analysis.summary import RankSummary
-from firstnan.dump import Direction, Problem
+from firstnan.dump import Direction, Problem, ProblemKind
 from firstnan.ranges import format_ranges
 from firstnan.report import (
     BenignRule,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from firstnan.report_views import CallMap, Surroundings
 
 MAX_CONTAINED = 100
+_DUMPS_NAMED = 3
 MAX_CAUSES = 64
 """Causes that a report spells out; more of the same record and mechanism are listed by rank."""
 
@@ -71,7 +72,7 @@ def report(
         contained=_contained(answers),
         benign=_benign(summaries),
         symptoms=_symptoms(bad) if bad else (),
-        story=_story(bad, answers),
+        story=(*_several_dumps(found, summaries), *_story(bad, answers)),
         caveats=gaps.caveats(found, missing, left_out, looked_at, answers, bad),
         call_map=views.call_map,
         surroundings=views.surroundings,
@@ -165,6 +166,15 @@ def _symptoms(answer: StepAnswer) -> tuple[Symptom, ...]:
             if fact.kind not in first or fact.index < first[fact.kind].exec_order:
                 first[fact.kind] = symptom
     return tuple(sorted(first.values(), key=lambda s: s.exec_order))
+
+
+def _several_dumps(problems: Iterable[Problem], summaries: Sequence[RankSummary]) -> Iterator[Note]:
+    """Which of several dumps the answer is about, where more than one was given."""
+    others = [str(p.file) for p in problems if p.kind is ProblemKind.SECOND_DUMP]
+    if others and summaries:
+        used = min(summaries, key=lambda s: (s.step, s.rank)).label
+        names = ", ".join(others[:_DUMPS_NAMED])
+        yield Note("story.several_dumps", {"used": used, "count": len(others), "names": names})
 
 
 def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[Note, ...]:

@@ -247,7 +247,7 @@ class _Search:
                 listings.append((number, label, ranks))
         if self.folders and self._overlaps(listings):
             detail = "another dump of the same steps and ranks: analyse it by its own path"
-            self.problem(ProblemKind.IGNORED_FOLDER, dump.label, detail, judged=False)
+            self.problem(ProblemKind.SECOND_DUMP, dump.label, detail, judged=False)
             return
         for number, label, ranks in listings:
             self._step(number, label, ranks)

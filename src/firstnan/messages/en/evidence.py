@@ -129,6 +129,10 @@ EVIDENCE: dict[str, str] = {
     "reason.later": "follows from the cause: it takes in its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",
+    "story.several_dumps": (
+        "More than one dump lies below this path. This is about the one with {used} alone. Not looked at: {count}, "
+        "such as {names}; analyse each by its own path."
+    ),
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
     "story.forward": "It began in the forward pass; the loss itself is not in the dump. The gradients follow.",
     "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",

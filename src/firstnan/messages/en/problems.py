@@ -39,6 +39,8 @@ PROBLEMS: dict[str, str] = {
     "problem.missing_rank.effect": "A cause on this rank would show only on the ranks that received its value.",
     "problem.ignored_folder": "left out",
     "problem.ignored_folder.effect": "It does not belong to the ranks of this run and does not change the answer.",
+    "problem.second_dump": "not looked at",
+    "problem.second_dump.effect": "What it holds is no part of this answer.",
     "problem.duplicate_rank": "two folders claim the same rank",
     "problem.duplicate_rank.effect": (
         "The first in name order was used; if it belongs to another run, so does what is said of this rank."

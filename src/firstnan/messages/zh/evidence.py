@@ -88,6 +88,10 @@ EVIDENCE: dict[str, str] = {
     "reason.later": "由根因引起：读入了它的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.excluded": "已被用户排除",
+    "story.several_dumps": (
+        "该路径下不止一份 dump。本结论只针对含 {used} 的那一份；"
+        "另有 {count} 份未分析（例如 {names}），请分别以各自的路径分析。"
+    ),
     "story.loss": "loss 不是有限值：前向已损坏，所有梯度随之损坏。",
     "story.forward": "问题始于前向；dump 中没有 loss 本身。梯度随之损坏。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",

@@ -38,6 +38,8 @@ PROBLEMS: dict[str, str] = {
     "problem.missing_rank.effect": "如果根因在该 rank 上，只能在接收其数据的 rank 上看到影响。",
     "problem.ignored_folder": "被忽略",
     "problem.ignored_folder.effect": "它不属于本次运行的 rank，不影响结论。",
+    "problem.second_dump": "未分析",
+    "problem.second_dump.effect": "其中的内容不在本结论之内。",
     "problem.duplicate_rank": "两个目录对应同一个 rank",
     "problem.duplicate_rank.effect": "使用了按名称排序的第一个；如果它来自另一次运行，结论也可能来自那次运行。",
     "problem.other_dump": "其他类型的 dump",
