@@ -82,8 +82,11 @@ def _answer(
 
 
 def _end_with(watched: Connection) -> None:
-    """Interrupts this process when the other end is closed: the process that waits for the answer is gone."""
+    """Ends this process when the other end is closed: the process that waits for the answer is gone.
+
+    Not by an interrupt: what is started in the background ignores it.
+    """
     try:
         watched.recv()
     except (EOFError, OSError):
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
