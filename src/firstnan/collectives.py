@@ -380,3 +380,8 @@ def _reduce_op(record: Record) -> str | None:
 def without_stale(call: CommCall) -> CommCall:
     """The call with a result that is known to be stale taken out."""
     return replace(call, received=(), freshness=Freshness.WORTHLESS)
+
+
+def may_be_stale(call: CommCall) -> bool:
+    """Whether the recorded result may be older than the data that arrived (format document, section 7.3)."""
+    return call.kind is not CallKind.SEND and (call.freshness is not Freshness.FRESH or not call.finished)

@@ -7,6 +7,9 @@ Rules, each tested under its name:
     for matching, or the ranks do not end with the same operator (one was stopped early).
 ``members_of_a_call_that_is_a_cause``
     A bad result of clean inputs: the records of all members are needed to tell an overflow of the sum from corruption.
+``an_old_record_explains_its_reader``
+    A bad value that no record wrote, on a rank that received before from one whose input was bad: where the record of
+    the receive is asynchronous, it shows the buffer from before, and so nothing was suspected there.
 ``dropped_means_look_at_the_rest``
     What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
     was not looked at, may hold what matters.
@@ -14,19 +17,24 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from firstnan.analysis.events import Event, EventKind
 from firstnan.analysis.focus import count_calls
 from firstnan.analysis.judge import StepAnswer, judge
 from firstnan.analysis.matching import MatchedCall
-from firstnan.analysis.propagation import Arrival
+from firstnan.analysis.propagation import Arrival, can_be_foreign
 from firstnan.analysis.series import Message, Series, series_of
-from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary
+from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side
 from firstnan.analysis.watch import Lookout
-from firstnan.collectives import CallKey, group_id
+from firstnan.collectives import CallKey, group_id, may_be_stale
 from firstnan.dump import RankView
+
+MOST_RECEIVES = 64
+"""Earlier receives of one rank that are asked for, the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ def answer(
         return judge(step, have, known, alone=alone)
 
     found = judged(_uncounted(have))
-    questions = _members_of_causes(found)
+    questions = _asked_for(found, itertools.chain(_members_of_causes(found), _earlier_receives(found)))
     if questions:
         found = judged(questions)
     questions = _dropped(found)
@@ -150,11 +158,21 @@ def _facts(
 
 
 def _shown(summary: RankSummary, facts: Iterable[CommFact], windows: Iterable[CallWindow]) -> RankSummary:
+    facts = tuple(facts)
+    late = [fact.call.index for fact in facts if may_be_stale(fact.call)]
     return replace(
         summary,
         calls=tuple(sorted((*summary.calls, *facts), key=lambda fact: fact.call.index)),
+        events=tuple(_with_receives(event, late) for event in summary.events),
         windows=tuple(sorted((*summary.windows, *windows), key=lambda window: window.start)),
     )
+
+
+def _with_receives(event: Event, late: Iterable[int]) -> Event:
+    """The event with receives that came before it and whose recorded results may be stale."""
+    if event.kind is not EventKind.ENTRY:
+        return event
+    return replace(event, pending=tuple(sorted({*event.pending, *(index for index in late if index < event.index)})))
 
 
 def _uncounted(summaries: Mapping[int, RankSummary]) -> list[Question]:
@@ -166,7 +184,22 @@ def _uncounted(summaries: Mapping[int, RankSummary]) -> list[Question]:
     return [Question(summary) for summary in there if summary.made is None]
 
 
-def _members_of_causes(found: StepAnswer) -> list[Question]:
+def _asked_for(found: StepAnswer, calls: Iterable[tuple[int, MatchedCall]]) -> list[Question]:
+    """One question to each rank that shall show its side of some calls."""
+    wanted: dict[int, set[tuple[Series, int]]] = {}
+    for rank, call in calls:
+        series = call.series
+        if isinstance(series, Message):
+            series = series._replace(sends=rank == call.sender)
+        if series is not None:
+            wanted.setdefault(rank, set()).add((series, call.nth))
+    return [
+        Question(found.summaries[rank], wanted=Wanted(found.matching.world, frozenset(which)))
+        for rank, which in wanted.items()
+    ]
+
+
+def _members_of_causes(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
     """members_of_a_call_that_is_a_cause, and of the calls that a large value passed before it overflowed."""
     calls: dict[int, MatchedCall] = {}
     for outcome in found.spread.outcomes:
@@ -175,18 +208,24 @@ def _members_of_causes(found: StepAnswer) -> list[Question]:
         for passed in outcome.event.run_up if outcome.arrival is Arrival.OWN else ():
             for call in found.matching.at(outcome.rank, passed.exec_order):
                 calls[id(call)] = call
-    wanted: dict[int, set[tuple[Series, int]]] = {}
     for call in calls.values():
         for rank in (*call.clean, *call.unseen):
-            series = call.series
-            if isinstance(series, Message):
-                series = series._replace(sends=rank == call.sender)
-            if series is not None:
-                wanted.setdefault(rank, set()).add((series, call.nth))
-    return [
-        Question(found.summaries[rank], wanted=Wanted(found.matching.world, frozenset(which)))
-        for rank, which in wanted.items()
-    ]
+            yield rank, call
+
+
+def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
+    """an_old_record_explains_its_reader."""
+    unexplained = [o.rank for o in found.spread.of(Arrival.OWN) if can_be_foreign(o.event)]
+    for rank in unexplained:
+        received = (
+            call
+            for call in found.matching.calls
+            if rank in call.clean
+            and not (call.is_p2p and call.receiver != rank)
+            and any(fact.sent is Side.BAD for fact in call.members.values())
+        )
+        for call in itertools.islice(received, MOST_RECEIVES):
+            yield rank, call
 
 
 def _dropped(found: StepAnswer) -> list[Question]:

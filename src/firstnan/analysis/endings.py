@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
-from firstnan.collectives import CallKind, CommCall, Freshness
+from firstnan.collectives import CallKind, may_be_stale
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
 from firstnan.rulebook import OperatorKind, short_api
@@ -371,8 +371,4 @@ def _was_sent(flow: Flow, event: Event, pending: Iterable[int]) -> bool:
 
 def _stale_receives(flow: Flow) -> list[int]:
     """Receives whose recorded result may be older than the data (format document, section 7.3)."""
-    return [at for at in sorted(flow.calls) if not flow.receives_bad.get(at) and any(map(_is_stale, flow.calls[at]))]
-
-
-def _is_stale(call: CommCall) -> bool:
-    return call.kind is not CallKind.SEND and (call.freshness is not Freshness.FRESH or not call.finished)
+    return [at for at in sorted(flow.calls) if not flow.receives_bad.get(at) and any(map(may_be_stale, flow.calls[at]))]

@@ -90,7 +90,7 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
         outcome = _resolve(rank, event, matching, first)
         if outcome is not None:
             outcomes[rank] = outcome
-        elif _can_be_foreign(event):
+        elif can_be_foreign(event):
             pending.append((rank, event))
         else:
             own[rank] = event
@@ -357,7 +357,7 @@ def _lateness(event: Event) -> int:
     return 2 if event.direction is Direction.BACKWARD else 1
 
 
-def _can_be_foreign(event: Event) -> bool:
+def can_be_foreign(event: Event) -> bool:
     """Whether the value can have come from another rank without a record: entries that nothing explains, births
     whose inputs were not all recorded, and modules, which may communicate inside."""
     if event.kind is EventKind.ENTRY:
