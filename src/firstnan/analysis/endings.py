@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
+from firstnan.analysis.gradients import Producers
 from firstnan.collectives import CallKind, may_be_stale
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
@@ -44,6 +45,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
     (links only point forward)."""
     found: dict[int, Outcome] = {}
     blind_from = _blind_from(flow, truncated)
+    producers = Producers(flow)
     holders = set(flow.readers) | set(flow.absorbed) | {e.index for e in flow.events}
     holders |= {i for i, bad in flow.sends_bad.items() if bad} | {i for i, bad in flow.receives_bad.items() if bad}
     holders |= {reader for readers in flow.readers.values() for reader in readers}
@@ -59,6 +61,8 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
         calls: set[int] = set()
         closer, swallowed = None, False
         readers = [r for r in flow.readers.get(index, ()) if r > index]
+        if not readers and here is None and record.name.direction is Direction.BACKWARD:
+            readers = producers.readers(record)
         for reader in readers:
             after = found[reader]
             if flow.sends_bad.get(reader):
@@ -81,7 +85,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
     calls, stale = sorted(flow.calls), _stale_receives(flow)
-    events = [_finish(flow, event, found[event.index], calls, stale) for event in flow.events[:MAX_EVENTS]]
+    events = [_finish(flow, event, found, calls, stale) for event in flow.events[:MAX_EVENTS]]
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 
@@ -108,15 +112,18 @@ def _outermost_path(flow: Flow, record: Record) -> str | None:
     return next((path for path in modules if path), None)
 
 
-def _finish(flow: Flow, event: Event, outcome: Outcome, calls: Sequence[int], stale: Sequence[int]) -> Event:
+def _finish(
+    flow: Flow, event: Event, found: Mapping[int, Outcome], calls: Sequence[int], stale: Sequence[int]
+) -> Event:
     """``calls``: indices of all communication records, in order; ``stale``: those of receives that may be stale."""
     structure = flow.structure
+    outcome = found[event.index]
     endings, communications = outcome.endings, outcome.calls
     if flow.sends_bad.get(event.index):
         endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
     forward = event.direction is Direction.FORWARD
-    if forward and outcome.swallowed and _own_backward_is_bad(flow, event.record.name.full, outcome.closer):
-        endings = endings | {Ending.GRADIENT}
+    if forward and outcome.swallowed:
+        endings = endings | _own_backward(flow, found, event.record.name.full, outcome.closer)
     twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
     origin, parameter, writer = None, None, None
     pending: tuple[int, ...] = ()
@@ -164,7 +171,7 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
 def _unread(flow: Flow, record: Record) -> Ending:
     """No reader: a gradient in itself, a result at the top, or dropped."""
     if record.name.direction is Direction.BACKWARD:
-        return Ending.GRADIENT
+        return Ending.BEYOND if flow.ends_near(record.index) else Ending.GRADIENT
     structure = flow.structure
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
@@ -201,10 +208,20 @@ def is_blind(record: Record) -> bool:
     return all(t.state.is_unknown for t in (*record.inputs, *record.outputs) if t.is_floating)
 
 
-def _own_backward_is_bad(flow: Flow, *names: str | None) -> bool:
+def _own_backward(flow: Flow, found: Mapping[int, Outcome], *names: str | None) -> frozenset[Ending]:
     """Swallowed by saturation, but the derivative of the operator that made the value, or of the one that swallowed
-    it, is bad: the forward value is the cause."""
-    return any(name is not None and name.replace(".forward", ".backward") in flow.bad_backward for name in names)
+    it, is bad: where that goes on, the forward value is the cause."""
+    endings: set[Ending] = set()
+    for name in names:
+        index = flow.bad_backward.get(name.replace(".forward", ".backward")) if name is not None else None
+        outcome = found.get(index) if index is not None else None
+        if outcome is None:
+            endings |= {Ending.GRADIENT} if index is not None else set()
+        elif outcome.calls or outcome.endings - {Ending.SELECTED, Ending.SATURATED, Ending.BEYOND}:
+            endings.add(Ending.GRADIENT)
+        else:
+            endings |= outcome.endings & {Ending.BEYOND}
+    return frozenset(endings)
 
 
 # -- what an entry is ----------------------------------------------------------------------------------

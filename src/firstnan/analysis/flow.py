@@ -78,8 +78,8 @@ class Flow:
     sends_bad: dict[int, bool] = field(default_factory=dict)
     """Communication records: whether what the rank sent is bad."""
     receives_bad: dict[int, bool] = field(default_factory=dict)
-    bad_backward: set[str] = field(default_factory=set)
-    """Backward records that take in or give a bad value."""
+    bad_backward: dict[str, int] = field(default_factory=dict)
+    """Names of backward records that take in or give a bad value -> index."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
     _values: list[Value] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Flow:
         if not bad_in and not bad_out:
             return
         if record.name.direction is Direction.BACKWARD:
-            self.bad_backward.add(record.name.full)
+            self.bad_backward[record.name.full] = record.index
         if bad_in:
             self.bad_inputs[record.name.full] = record.index
             self._read(record, bad_in, bad_out, bool(calls))
@@ -247,7 +247,7 @@ class Flow:
                         self._close(value)
             return
         if record.name.direction is Direction.BACKWARD:
-            self.bad_backward.add(record.name.full)
+            self.bad_backward[record.name.full] = record.index
         if self.structure.inferred:
             sources = [v for tensor in bad_out for v in self._writers(record, tensor)]
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firstnan.analysis.table import Names, Table
+from firstnan.collectives import is_communication
 from firstnan.dump import Direction, RankView, Record, RecordKind
 
 MAX_LEFT_OUT = 12
@@ -113,6 +114,8 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> 
         expected = record.index + 1
         if kind is RecordKind.PARAMETERS_GRAD:
             continue  # its place is not its time in 1.2 to 8.3 (section 8)
+        if is_communication(record):
+            continue  # recorded as forward in backward too: what follows it there is no new beginning
         if direction is Direction.BACKWARD:
             begins = previous is not None and previous.name.direction is Direction.FORWARD
             scalar = kind is RecordKind.API and bool(record.inputs) and all(t.shape == () for t in record.inputs)

@@ -1,0 +1,77 @@
+"""Where bad gradients go, and where backward begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import firstnan
+from analysis.made_runs import INF, NAN, Run, batch, named, t
+from firstnan.report import Report, Verdict
+
+
+def gate(tmp_path: Path, last: float, read_by_others: bool = True) -> Report:
+    """``p = relu(x); q = p + 1e-5; tanh(q * log1p(q - 1))``: -Inf that tanh swallows, NaN in backward; what comes out
+    of relu's backward is ``last``. ``read_by_others``: q was recorded as it went into both of its readers.
+    """
+    run = Run()
+    rank = run.rank(0)
+    small = t(0.75, 1e-5)
+    with rank.module("model", "Model", [batch(1.0)], [t(0.5)]):
+        weighed = rank.op("Functional.linear", [batch(1.0), t(0.25)], [t(2.0)])
+        relu = rank.op("Functional.relu", [t(2.0)], [t(3.0, 0.0)])
+        added = rank.op("Tensor.__add__", [t(3.0, 0.0), 1e-5], [small])
+        less = rank.op("Tensor.__sub__", [small, 1.0], [t(-0.25, -1.0)])
+        log = rank.op("Torch.log1p", [t(-0.25, -1.0)], [t(-0.5, -INF)])
+        product = rank.op("Tensor.__mul__", [small if read_by_others else t(0.8, 2e-5), t(-0.5, -INF)], [t(-0.5, -INF)])
+        tanh = rank.op("Torch.tanh", [t(-0.5, -INF)], [t(0.5, -1.0)])
+    total = rank.op("Torch.sum", [t(0.5)], [t(8.0, 8.0, shape=())])
+    rank.backward(total, [t(1.0, 1.0, shape=())], [t(1.0)])
+    rank.backward(tanh, [t(1.0)], [t(0.0)])
+    rank.backward(product, [t(0.0)], [t(NAN), t(0.0)])
+    rank.backward(log, [t(0.0)], [t(NAN)])
+    rank.backward(less, [t(NAN)], [t(NAN)])
+    rank.backward(added, [t(NAN)], [t(NAN)])
+    rank.backward(relu, [t(NAN)], [t(last)])
+    rank.backward(weighed, [t(last)], [t(last)])
+    run.write(tmp_path)
+    return firstnan.analyze(tmp_path)
+
+
+def test_gradient_goes_to_the_producer(tmp_path: Path) -> None:
+    """``mul.backward`` and ``log1p.backward`` both end in ``add.backward``, and the mask of relu drops what comes."""
+    report = gate(tmp_path, last=0.0)
+    assert report.verdict is Verdict.CLEAN
+    assert report.complete
+
+
+def test_a_swallowed_value_whose_gradient_goes_on_is_a_cause(tmp_path: Path) -> None:
+    assert named(gate(tmp_path, last=NAN)) == [(0, "Torch.log1p.0.forward")]
+
+
+def test_a_gradient_whose_producer_is_not_known_is_one(tmp_path: Path) -> None:
+    assert named(gate(tmp_path, last=0.0, read_by_others=False)) == [(0, "Tensor.__mul__.0.backward")]
+
+
+@pytest.mark.parametrize("call", ["all_to_all_single", "all_reduce"])
+def test_a_call_in_backward_is_no_new_beginning(call: str, tmp_path: Path) -> None:
+    """Communication is recorded as forward in backward too: the operator before it gives no loss."""
+    run = Run()
+    garbage, shape = t(NAN, shape=(8, 8)), (8, 8)
+    for number in (0, 1):
+        rank = run.rank(number)
+        with rank.module("moe", "Moe", [batch(1.0)], [t(1.0)]):
+            filled = rank.op("Tensor.index_copy", [garbage, t(3, 0, dtype="int64"), t(1.0)], [garbage])
+            rank.comm("all_to_all_single", [None, garbage], {}, {0: garbage})
+            used = rank.op("Tensor.__mul__", [t(1.0), t(2.0)], [t(2.0)])
+        total = rank.op("Torch.sum", [t(2.0)], [t(8.0, 8.0, shape=())])
+        rank.backward(total, [t(1.0, 1.0, shape=())], [t(1.0)])
+        rank.backward(used, [t(1.0)], [t(2.0)])
+        if call == "all_reduce":
+            rank.all_reduce(t(2.0), t(4.0))
+        else:
+            rank.comm("all_to_all_single", [None, t(2.0, shape=shape)], {}, {0: t(2.0, shape=shape)})
+        rank.backward(filled, [t(2.0, shape=shape)], [t(2.0, shape=shape)])
+    run.write(tmp_path)
+    assert firstnan.analyze(tmp_path).verdict is Verdict.CLEAN
