@@ -230,3 +230,5 @@ def test_ranks_that_are_mentioned_or_left_out_belong_to_the_world(tmp_path: Path
     assert world_of(summaries.values(), summaries) == (0, 1, 2, 3)
     assert world_of([], [0, 1, 3]) == (0, 1, 2, 3)
     assert world_of([], [168, 169, 170, 171]) == (168, 169, 170, 171)
+    assert world_of([], [168, 170, 171]) == (168, 169, 170, 171)
+    assert world_of([], [0, 8, 16, 24]) == (0, 8, 16, 24)

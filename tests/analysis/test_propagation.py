@@ -157,6 +157,48 @@ def test_absent_member_is_the_source(tmp_path: Path) -> None:
     assert told == {"rank": 2, "op_name": "Distributed.all_reduce.0.forward", "receivers": "0,1"}
 
 
+def test_absent_member_is_the_source_by_several_calls(tmp_path: Path) -> None:
+    """Each receiver is told with the call that brought the value to it."""
+    run = Run()
+    run.rank(1).all_reduce(t(1.0), t(2.0), (1, 3))
+    run.rank(3).all_reduce(t(1.0), t(2.0), (1, 3))
+    for rank in (0, 1):
+        run.rank(rank).all_reduce(t(1.0), t(NAN), (rank, 2))
+        end(run.rank(rank))
+    report = run.analyze(tmp_path)
+    told = [note.params for note in the_cause(report).evidence if note.key == "evidence.missing_rank"]
+    assert told == [
+        {"rank": 2, "op_name": "Distributed.all_reduce.0.forward", "receivers": "0"},
+        {"rank": 2, "op_name": "Distributed.all_reduce.1.forward", "receivers": "1"},
+    ]
+    assert the_cause(report).mechanism.explanation.params["receivers"] == "0,1"
+    assert not report.complete
+
+
+def test_a_group_without_ranks_may_have_an_absent_member(tmp_path: Path) -> None:
+    """Hand-made and old dumps do not list a group's ranks: the absent rank is not cleared by that."""
+    run = Run()
+    for rank in (0, 2):
+        run.rank(rank).header["framework"] = None
+        run.rank(rank).all_reduce(t(1.0), t(NAN))
+        end(run.rank(rank))
+    report = run.analyze(tmp_path)
+    assert (the_cause(report).rank, the_cause(report).where) == (1, Where.MISSING_RANK)
+
+
+def test_a_rank_that_was_not_asked_for_is_not_said_to_be_absent(tmp_path: Path) -> None:
+    run = Run()
+    log(run.rank(2))
+    for rank in range(3):
+        run.rank(rank).all_reduce(t(NAN) if rank == 2 else t(1.0), t(NAN), (0, 1, 2))
+        end(run.rank(rank))
+    cause = the_cause(run.analyze(tmp_path, ranks=(0, 1)))
+    assert (cause.rank, cause.where) == (2, Where.MISSING_RANK)
+    assert cause.evidence[0].key == "evidence.rank_left_out"
+    assert cause.mechanism.explanation.key == "why.missing_rank_left_out"
+    assert [note.key for note in cause.advice] == ["where.missing_rank.advice.left_out"]
+
+
 def test_absent_member_is_the_source_of_a_message(tmp_path: Path) -> None:
     run = Run()
     run.rank(0).op("Torch.add", [t(1.0), t(1.0)], [t(2.0)])

@@ -203,9 +203,6 @@ def test_cut_before(case: Case, copy: Path) -> None:
     is_missing(case, analyze(copy))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an answer that names an absent rank is not complete, whether others name it or not"
-)
 def test_an_absent_rank_that_no_group_names(tmp_path: Path) -> None:
     """Two ranks and the default group: only the value itself tells that there was another rank."""
     case = next(case for case in own_cases() if case.name == "clip-zero-embedding")

@@ -11,7 +11,7 @@ from firstnan.analysis.propagation import RankOutcome
 from firstnan.analysis.summary import RankSummary, Side
 from firstnan.dump import ProblemKind
 from firstnan.ranges import format_ranges
-from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, Where
+from firstnan.report import Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
 
 _UNREAD = frozenset({ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE, ProblemKind.WORKER_FAILED, ProblemKind.LIMIT})
 """Why nothing is known of a rank that may well hold something."""
@@ -88,12 +88,15 @@ def _narrow(outcome: RankOutcome) -> tuple[int, ...]:
 def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: RankSummary | None) -> RootCause:
     first = reached[0]
     others = tuple(r for r in first.sources if r != rank)
-    brought = first.call.members[first.rank].call.name if first.call else first.event.record.name.full
+    brought: dict[str, list[int]] = {}
+    for outcome in reached:
+        name = outcome.call.members[outcome.rank].call.name if outcome.call else outcome.event.record.name.full
+        brought.setdefault(name, []).append(outcome.rank)
     receivers = format_ranges(o.rank for o in reached)
-    notes = [
-        _what_is_there(rank, there),
-        Note("evidence.missing_rank", {"rank": rank, "op_name": brought, "receivers": receivers}),
-    ]
+    notes = [_what_is_there(rank, there)]
+    for name, ranks in brought.items():
+        params: dict[str, NoteValue] = {"rank": rank, "op_name": name, "receivers": format_ranges(ranks)}
+        notes.append(Note("evidence.missing_rank", params))
     if others:
         notes.append(Note("evidence.other_missing", {"ranks": format_ranges(others)}))
     key = notes[0].key.removeprefix("evidence.rank_")

@@ -23,7 +23,7 @@ _OF_REASON = {
 }
 """Explanations that ask for something else than their mechanism in general."""
 
-_OF_GAP = {f"evidence.rank_{gap}": gap for gap in ("absent", "cut", "empty", "unreadable")}
+_OF_GAP = {f"evidence.rank_{gap}": gap for gap in ("absent", "left_out", "cut", "empty", "unreadable")}
 """What the dump of a rank lacks decides how to get a better one."""
 
 

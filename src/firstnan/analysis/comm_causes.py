@@ -10,6 +10,7 @@ from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.mechanism import explain
 from firstnan.analysis.propagation import RankOutcome
 from firstnan.analysis.summary import Side
+from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import Direction
 from firstnan.numerics import limits, magnitude
 from firstnan.ranges import format_ranges
@@ -152,7 +153,11 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
     if bound is None or len(facts) == 1:
         return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
     bad = [r for r, f in call.members.items() if f.received is Side.BAD]
-    sure = Confidence.LIKELY if call.absent else Confidence.CERTAIN
+    # How many ranks a group has that the dump does not list is nowhere recorded: one more may have put in the value,
+    # unless another member got a good result.
+    listed = call.is_p2p or all(f.call.knowledge is GroupKnowledge.RECORDED for f in facts)
+    spared = any(f.received is Side.CLEAN and f.call.freshness is Freshness.FRESH for f in facts)
+    sure = Confidence.CERTAIN if (listed or spared) and not call.absent else Confidence.LIKELY
     note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
     return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
 

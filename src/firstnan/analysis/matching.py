@@ -99,7 +99,7 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
     """All ranks of the run as far as the dump tells: world size itself is nowhere recorded.
 
     Gaps count as ranks unless there are more gaps than ranks: a run with folders 0, 1 and 3 has a rank 2, one
-    with the folder 1 has a rank 0; folders 168 to 171 are a selection.
+    with the folder 1 has a rank 0; folders 168, 170 and 171 are a selection, of which 169 is absent.
     """
     ranks = set(known_ranks)
     mentioned: set[int] = set()
@@ -110,8 +110,9 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
             mentioned.update(fact.call.group or ())
             mentioned.update(r for r in (fact.call.peer, fact.call.root) if r is not None and r >= 0)
     everyone = ranks | mentioned
-    if everyone and max(everyone) + 1 <= 2 * len(everyone):
-        everyone |= set(range(max(everyone) + 1))
+    for first in (0, min(everyone, default=0)):
+        if everyone and max(everyone) + 1 - first <= 2 * len(everyone):
+            everyone |= set(range(first, max(everyone) + 1))
     return tuple(sorted(everyone))
 
 

@@ -13,6 +13,9 @@ Rules, each tested under its name:
 ``absent_member_is_the_source``
     A bad result, all recorded inputs clean, a member without a record: ``missing_rank`` with its number;
     when that rank's modules show an event of its own (L0), that event.
+``a_group_without_ranks_may_have_an_absent_member``
+    Where the ranks of a group are not recorded, an absent rank of the run may be a member: a bad result of clean
+    inputs is then no proof of corruption, and the trail leads to the absent rank.
 ``zero_dim_input_shows_the_result``
     In 8.1.x a 0-dim tensor's recorded input is its value after the call: not every bad input is a source there.
 ``unrecorded_communication``
@@ -84,10 +87,11 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     own: dict[int, Event] = {}
     pending: list[tuple[int, Event]] = []
     outcomes: dict[int, RankOutcome] = {}
+    gone = tuple(rank for rank in matching.world if rank not in summaries or not summaries[rank].records)
     for rank, event in sorted(first.items()):
         if event is None:
             continue
-        outcome = _resolve(rank, event, matching, first)
+        outcome = _resolve(rank, event, matching, first, gone)
         if outcome is not None:
             outcomes[rank] = outcome
         elif can_be_foreign(event):
@@ -211,14 +215,16 @@ def _first_use(event: Event, summary: RankSummary) -> Event:
 # -- where it came from --------------------------------------------------------------------------------
 
 
-def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None]) -> RankOutcome | None:
+def _resolve(
+    rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None], gone: tuple[int, ...]
+) -> RankOutcome | None:
     """The outcome of a received event, or of an entry that a stale receive explains; None for own events."""
     if event.kind is EventKind.RECEIVE:
         here = matching.at(rank, event.index)
         calls = [c for c in here if c.members[rank].received is Side.BAD] or list(here)  # a cut result is unknown
         if not calls:
             return RankOutcome(rank, event, Arrival.COMMUNICATION)
-        return _received(rank, event, calls[0], first)
+        return _received(rank, event, calls[0], first, gone)
     if event.kind is EventKind.BIRTH:
         for call in (c for index in event.pending for c in matching.at(rank, index)):
             sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
@@ -228,7 +234,7 @@ def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
         aliased = _aliased(rank, event, matching, first)
         if aliased is not None:
             return aliased
-        stale = [_stale(rank, event, c, first) for index in event.pending for c in matching.at(rank, index)]
+        stale = [_stale(rank, event, c, first, gone) for index in event.pending for c in matching.at(rank, index)]
         known = [o for o in stale if o is not None]
         known.sort(key=lambda o: o.arrival is Arrival.MISSING)  # a sender that is known to be bad before an absent one
         if known:
@@ -236,7 +242,9 @@ def _resolve(rank: int, event: Event, matching: Matching, first: Mapping[int, Ev
     return None
 
 
-def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None]) -> RankOutcome:
+def _received(
+    rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None], gone: tuple[int, ...]
+) -> RankOutcome:
     sources = tuple(r for r, f in call.members.items() if r != rank and f.sent is Side.BAD)
     if sources:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
@@ -250,6 +258,8 @@ def _received(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Ev
         others = tuple(r for r, e in first.items() if r != rank and e is not None and e.kind is not EventKind.RECEIVE)
         if others:
             return RankOutcome(rank, event, Arrival.RECEIVED, call, others)
+    if gone and not call.is_p2p and call.group is None and not _spares_a_member(call, rank):
+        return RankOutcome(rank, event, Arrival.MISSING, call, gone)
     beyond = _rank_beyond(call)
     if beyond is not None:
         return RankOutcome(rank, event, Arrival.MISSING, call, (beyond,))
@@ -301,7 +311,9 @@ def _spares_a_member(call: MatchedCall, rank: int) -> bool:
     return any(f.received is Side.CLEAN for f in others)
 
 
-def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None]) -> RankOutcome | None:
+def _stale(
+    rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event | None], gone: tuple[int, ...]
+) -> RankOutcome | None:
     """receiver_follows_sender: the entry's value is what an earlier, possibly stale receive brought."""
     fact = call.members[rank]
     if not _same_size(fact, event):
@@ -324,7 +336,7 @@ def _stale(rank: int, event: Event, call: MatchedCall, first: Mapping[int, Event
         return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
     others = tuple(r for r, f in call.members.items() if r != rank and f.received is Side.BAD)
     if others:
-        return _received(rank, event, call, first)
+        return _received(rank, event, call, first, gone)
     return None
 
 

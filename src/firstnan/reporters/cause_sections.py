@@ -82,8 +82,9 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
     yield _field("kind", sentence(place, language), language)
     if gap is not None and (last := gap.params.get("last")) is not None:
         yield _field("last_record", (data(str(last)),), language)
-    if gap is not None and (reached := note_of(cause, "evidence.missing_rank")) is not None:
-        yield _field("reached", sentence(Note("label.reached_by", reached.params), language), language)
+    for reached in cause.evidence:
+        if gap is not None and reached.key == "evidence.missing_rank":
+            yield _field("reached", sentence(Note("label.reached_by", reached.params), language), language)
     if cause.module:
         yield _field("module", (data(cause.module),), language)
     if cause.location is not None:
@@ -269,16 +270,6 @@ def _lead(cause: RootCause, language: Language) -> Line:
 
 def _rounded(value: float, digits: int = 4) -> float:
     return float(f"{value:.{digits}g}")
-
-
-def advice_section(groups: Sequence[CauseGroup], settings: Settings) -> Section:
-    """What to do next for several causes, each advice once."""
-    notes: dict[str, Note] = {}
-    for group in groups:
-        for note in _advice(group.cause):
-            notes.setdefault(text(note, settings.language), note)
-    blocks = _numbered(tuple(notes.values()), settings.language)
-    return Section(text("section.advice", settings.language), blocks)
 
 
 def _numbered(notes: Sequence[Note], language: Language) -> tuple[Block, ...]:

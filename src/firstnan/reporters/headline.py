@@ -13,7 +13,7 @@ from firstnan.report import Mechanism, MechanismKind, Note, NoteValue, Report, R
 from firstnan.reporters.base import Settings
 from firstnan.reporters.outline import Line, Tone, sentence
 
-GAPS = {f"evidence.rank_{gap}": gap for gap in ("absent", "cut", "empty", "unreadable")}
+GAPS = {f"evidence.rank_{gap}": gap for gap in ("absent", "left_out", "cut", "empty", "unreadable")}
 """What keeps a rank from being judged, by the note that says so: the last part of the keys that tell it."""
 
 _DTYPE = re.compile(r"[a-z][a-z0-9_]{1,20}")
@@ -87,7 +87,7 @@ def headline_of(group: CauseGroup, settings: Settings) -> Line:
         gap, reached = gap_of(cause), note_of(cause, "evidence.missing_rank")
         if gap is not None and reached is not None:
             key += f".{GAPS[gap.key]}"
-            facts = {**gap.params, **reached.params}
+            facts = {**gap.params, **reached.params, **cause.mechanism.explanation.params}  # all that it reached
         elif cause.op_name:
             key += ".op"
     elif cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from shlex import quote
 
 from firstnan.messages import Language, Words, has, text
+from firstnan.printable import NAME_LIMIT
 from firstnan.ranges import format_ranges
 from firstnan.report import BenignRule, Report, Verdict
 from firstnan.reporters.base import Settings, View
 from firstnan.reporters.call_sections import calls_section
 from firstnan.reporters.cause_sections import alternatives_sections, cause_sections, colon, comma, dropped, more
-from firstnan.reporters.headline import CauseGroup, causes_on, group_causes, headline_of, ranks_words
+from firstnan.reporters.headline import CauseGroup, causes_on, group_causes, headline_of, note_of, ranks_words
 from firstnan.reporters.input_sections import ADVICE_FIRST, doubts_section, input_section, next_sections
 from firstnan.reporters.outline import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
 from firstnan.reporters.spread import spread_section
@@ -82,7 +84,9 @@ def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) 
 
 def _headline_of_causes(groups: Sequence[CauseGroup], settings: Settings) -> Line:
     if len(groups) > 1:
-        return sentence("verdict.several", settings.language, Tone.STRONG, count=len(groups))
+        elsewhere = all(note_of(group.cause, "evidence.rank_left_out") for group in groups)
+        key = "verdict.several_left_out" if elsewhere else "verdict.several"
+        return sentence(key, settings.language, Tone.STRONG, count=len(groups))
     return headline_of(groups[0], settings)
 
 
@@ -103,10 +107,30 @@ def _ranks(report: Report, settings: Settings) -> Outline:
         line = _headline(report, (), settings)
     else:
         line = sentence("ranks.none", language, Tone.STRONG)
+    beside = beside_calls(report, settings)
     section = calls_section(calls, report.root_causes, settings, whole=True)
     if calls:
         section = Section(section.title, (*section.blocks, Paragraph(sentence("ranks.legend", language, Tone.FAINT))))
-    return Outline(line, (section, doubts_section(report, (), settings), input_section(report, (), settings)))
+    return Outline(
+        line,
+        (
+            Section("", (Paragraph(beside),) if beside else ()),
+            section,
+            doubts_section(report, (), settings),
+            input_section(report, (), settings),
+        ),
+    )
+
+
+def beside_calls(report: Report, settings: Settings) -> Line:
+    """What the table of calls cannot hold: an anomaly that no communication took in; empty when there is none."""
+    if report.collectives or report.verdict is not Verdict.ANOMALY:
+        return ()
+    ranks = sorted({rank for cause in report.root_causes for rank in (cause.rank, *cause.ranks_also)})
+    key = "ranks.anomaly" if ranks else "ranks.anomaly.nowhere"
+    path = quote(report.input.path)
+    shown = path if len(path) <= NAME_LIMIT else "PATH"  # a command with a shortened path would not run
+    return sentence(key, settings.language, ranks=format_ranges(ranks), path=shown)
 
 
 def _ranks_or_none(ranks: Sequence[int], language: Language) -> Words:

@@ -28,6 +28,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "evidence.other_missing": "no record of that call on {ranks:ranks} either: it could be the source as well",
     "evidence.rank_absent": "there is no dump of rank {rank}",
+    "evidence.rank_left_out": "rank {rank} was not asked for: its dump was not looked at",
     "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
     "evidence.rank_unreadable": "the dump of rank {rank} could not be read: {reason}",
     "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
@@ -108,6 +109,7 @@ EVIDENCE: dict[str, str] = {
     "why.impossible_result": "the result holds {value}; the members' inputs allow {bound} at most",
     "why.members_differ": "the members' results of one call differ; that of {ranks:ranks} differs from the rest",
     "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, of which there is no dump",
+    "why.missing_rank_left_out": "NaN or Inf reached {receivers:ranks} from rank {rank}, which was not asked for",
     "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
     "why.missing_rank_unreadable": (
         "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump could not be read"

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 HTML: dict[str, str] = {
+    # Counted things: {count:records} in another message; rows are the ranks of the heat map.
+    "html.count.rows": "{count} ranks",
+    "html.count.rows.one": "{count} rank",
+    "html.count.places": "{count} places",
+    "html.count.places.one": "{count} place",
+    "html.count.columns": "{count} columns",
+    "html.count.columns.one": "{count} column",
+    "html.count.calls": "{count} communication calls",
+    "html.count.calls.one": "{count} communication call",
+    "html.count.records": "{count} records",
+    "html.count.records.one": "{count} record",
+    "html.count.frames": "{count} frames",
+    "html.count.frames.one": "{count} frame",
     # Frame of the page.
     "html.title": "firstnan report",
     "html.noscript": (
@@ -50,20 +63,20 @@ HTML: dict[str, str] = {
     "html.verdict.unknown": "Undecided",
     "html.complete": "every rank and step was judged",
     "html.incomplete": "parts of the input could not be judged",
-    "html.looked_at": "rank {ranks}, step {steps}, {records} records",
+    "html.looked_at": "{ranks:ranks}, step {steps}, {records:records}",
     "html.redacted": "source lines and paths were left out on request",
     "html.record_at": "record {index} of rank {rank}, counted from 0",
     "html.in_function": "in",
     "html.chain": "call chain ({count})",
-    "html.stack": "stack ({count} frames)",
+    "html.stack": "stack ({count:frames})",
     "html.all_tensors": "all tensors ({count})",
     "html.confidence.certain": "The recorded numbers prove it.",
     "html.confidence.likely": "The numbers fit, and nothing else that is known fits as well.",
     "html.confidence.possible": "One of several explanations that fit.",
     "html.no_doubts": "Nothing known: no rank, step or statistic was absent.",
     # Heat map.
-    "html.map.label": "Heat map of {ranks} ranks and {columns} places of communication calls",
-    "html.map.size": "{ranks} ranks and {columns} columns: {calls} communication calls of step {step}.",
+    "html.map.label": "Heat map of {ranks:rows} and {columns:places} of communication calls",
+    "html.map.size": "{ranks:rows} and {columns:columns}: {calls:calls} of step {step}.",
     "html.map.causal": (
         "Places are in causal order: a call stands after every earlier call of its members, so a value can only spread "
         "to the right."
@@ -108,7 +121,7 @@ HTML: dict[str, str] = {
     "html.via.unrecorded": "unrecorded",
     # Run-up.
     "html.curve.what": "Sizes of the values on rank {rank}, before the root cause and after it.",
-    "html.curve.label": "Curve of the largest absolute values in {count} records; arrow keys go from one to the next",
+    "html.curve.label": "Curve of the largest absolute values in {count:records}; arrow keys go from one to the next",
     "html.curve.order": "Record order",
     "html.curve.order.what": "Neighbours of the root cause in record order. The vertical line is the root cause.",
     "html.curve.chain": "Causal chain",

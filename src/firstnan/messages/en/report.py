@@ -44,6 +44,10 @@ REPORT: dict[str, str] = {
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which has no dump: the cause is not "
         "visible"
     ),
+    "verdict.missing_rank.left_out": (
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which was not asked "
+        "for: the cause is there or beyond, and was not looked at"
+    ),
     "verdict.missing_rank.cut": (
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after "
         "{records} records, the last is {last}: the cause is not visible"
@@ -57,6 +61,7 @@ REPORT: dict[str, str] = {
         "cause is not visible"
     ),
     "verdict.several": "{count} independent causes:",
+    "verdict.several_left_out": "NaN or Inf came in from {count} ranks that were not asked for:",
     "verdict.and_more": "Independent causes besides this one: {count}.",
     "verdict.anomaly": "There are NaN or Inf that matter; where they began could not be told.",
     "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
@@ -70,6 +75,10 @@ REPORT: dict[str, str] = {
         "The first affected communication is {op} in step {step}. Source: {source}. Propagated: {propagated}."
     ),
     "ranks.none": "No communication call took in or gave out a NaN or Inf that matters.",
+    "ranks.anomaly": (
+        "There is an anomaly all the same, on {ranks:ranks}: firstnan analyze {path} tells where it began and why."
+    ),
+    "ranks.anomaly.nowhere": "There is an anomaly all the same: firstnan analyze {path} tells what is known of it.",
     "ranks.legend": (
         "source: its own input is not finite. propagated: input clean, result not finite. normal: both clean. "
         "undecided: no dump, cut, no statistics, or an asynchronous result that was not refreshed."
@@ -89,6 +98,7 @@ REPORT: dict[str, str] = {
     "where.before_dump": "before the dump: bad from the first record on",
     "where.missing_rank": "on a rank whose dump is absent or ends before the cause",
     "where.missing_rank.absent": "on a rank that has no dump",
+    "where.missing_rank.left_out": "on a rank that was not asked for",
     "where.missing_rank.cut": "on a rank whose dump ends before the cause",
     "where.missing_rank.unreadable": "on a rank whose dump could not be read",
     "where.missing_rank.empty": "on a rank whose dump holds no record",
@@ -99,6 +109,9 @@ REPORT: dict[str, str] = {
     "where.missing_rank.advice.absent": (
         "Dump this rank too: look for a rank filter in the dump configuration and in what was copied; if it should "
         "have dumped, read its log. Then run this again."
+    ),
+    "where.missing_rank.advice.left_out": (
+        "Analyse this rank as well: the folder of the whole step, without --ranks or with this rank among them."
     ),
     "where.missing_rank.advice.cut": (
         "Let this rank finish writing: call stop() or step() before the job ends or is killed, or dump fewer "
@@ -280,6 +293,7 @@ REPORT: dict[str, str] = {
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
     "setup.jiter": "jiter (reading is slower)",
+    "setup.stringzilla": "stringzilla (search is slower)",
     "setup.rich": "rich (no colours, no progress bar)",
     "demo.what": "The example dump that comes with firstnan: 4 ranks, data parallel 2, tensor parallel 2.",
     "demo.ran": "Ran: {command}",

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 HTML: dict[str, str] = {
+    # Counted things: {count:records} in another message; rows are the ranks of the heat map.
+    "html.count.rows": "{count} 个 rank",
+    "html.count.rows.one": "{count} 个 rank",
+    "html.count.places": "{count} 个通信位置",
+    "html.count.places.one": "{count} 个通信位置",
+    "html.count.columns": "{count} 列",
+    "html.count.columns.one": "{count} 列",
+    "html.count.calls": "{count} 次通信调用",
+    "html.count.calls.one": "{count} 次通信调用",
+    "html.count.records": "{count} 条记录",
+    "html.count.records.one": "{count} 条记录",
+    "html.count.frames": "{count} 帧",
+    "html.count.frames.one": "{count} 帧",
     # Frame of the page.
     "html.title": "firstnan 报告",
     "html.noscript": (
@@ -49,20 +62,20 @@ HTML: dict[str, str] = {
     "html.verdict.unknown": "无法判断",
     "html.complete": "所有 rank 和 step 都已判断",
     "html.incomplete": "部分输入无法判断",
-    "html.looked_at": "rank {ranks}，step {steps}，{records} 条记录",
+    "html.looked_at": "{ranks:ranks}，step {steps}，{records:records}",
     "html.redacted": "已按要求去掉源代码行和路径",
     "html.record_at": "rank {rank} 的第 {index} 条记录（从 0 起）",
     "html.in_function": "函数",
     "html.chain": "调用链（{count}）",
-    "html.stack": "堆栈（{count} 帧）",
+    "html.stack": "堆栈（{count:frames}）",
     "html.all_tensors": "全部张量（{count}）",
     "html.confidence.certain": "记录的数值可以证明。",
     "html.confidence.likely": "与数值相符，且没有其他已知解释同样相符。",
     "html.confidence.possible": "多种相符解释中的一种。",
     "html.no_doubts": "没有已知的疑点：rank、step 和统计量均无缺失。",
     # Heat map.
-    "html.map.label": "{ranks} 个 rank、{columns} 个通信位置的热力图",
-    "html.map.size": "{ranks} 个 rank，{columns} 列：step {step} 的 {calls} 次通信调用。",
+    "html.map.label": "{ranks:rows}、{columns:places}的热力图",
+    "html.map.size": "{ranks:rows}，{columns:columns}：step {step} 的 {calls:calls}。",
     "html.map.causal": "位置按因果顺序排列：每次调用都排在其成员更早的调用之后，因此异常值只能向右传播。",
     "html.map.affected_calls": "只显示受影响的调用，因果上最早的在最前。",
     "html.map.not_complete": "远离可疑之处的调用没有画出。",
@@ -103,7 +116,7 @@ HTML: dict[str, str] = {
     "html.via.unrecorded": "未记录的通信",
     # Run-up.
     "html.curve.what": "rank {rank} 上根因前后各记录的数值大小。",
-    "html.curve.label": "{count} 条记录的最大绝对值曲线；方向键逐条移动",
+    "html.curve.label": "{count:records}的最大绝对值曲线；方向键逐条移动",
     "html.curve.order": "记录顺序",
     "html.curve.order.what": "按执行顺序排列的根因前后的记录。竖线处为根因。",
     "html.curve.chain": "因果链",

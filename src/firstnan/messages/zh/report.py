@@ -35,6 +35,10 @@ REPORT: dict[str, str] = {
     "verdict.missing_rank.absent": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 没有 dump：看不到根因"
     ),
+    "verdict.missing_rank.left_out": (
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 不在所选范围内："
+        "根因在那里或更早的地方，没有查看"
+    ),
     "verdict.missing_rank.cut": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump.json 在 {records} 条记"
         "录之后中断，最后一条为 {last}：看不到根因"
@@ -47,6 +51,7 @@ REPORT: dict[str, str] = {
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 没有任何记录：看不到根因"
     ),
     "verdict.several": "{count} 个独立的根因：",
+    "verdict.several_left_out": "NaN 或 Inf 来自 {count} 个不在所选范围内的 rank：",
     "verdict.and_more": "除此之外的独立根因：{count} 个。",
     "verdict.anomaly": "存在有影响的 NaN 或 Inf，但无法判断其来源。",
     "verdict.clean": "正常：{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。",
@@ -57,6 +62,8 @@ REPORT: dict[str, str] = {
     "verdict.unknown": "无法判断：该 dump（{records} 条记录，step {steps}，{ranks}）中没有可供判断的内容。",
     "ranks.first": "最早受影响的通信是 step {step} 的 {op}。源卡：{source}；传播卡：{propagated}。",
     "ranks.none": "没有通信调用读入或输出有影响的 NaN 或 Inf。",
+    "ranks.anomaly": "但 {ranks:ranks} 上存在异常：用 firstnan analyze {path} 查看其来源和原因。",
+    "ranks.anomaly.nowhere": "但仍存在异常：用 firstnan analyze {path} 查看已知的情况。",
     "ranks.legend": (
         "源卡：自身输入非有限。传播卡：输入正常，结果非有限。正常卡：输入和结果都正常。"
         "未定卡：没有 dump、被截断、没有统计量，或异步结果未刷新。"
@@ -76,6 +83,7 @@ REPORT: dict[str, str] = {
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
     "where.missing_rank.absent": "在没有 dump 的 rank 上",
+    "where.missing_rank.left_out": "在不在所选范围内的 rank 上",
     "where.missing_rank.cut": "在 dump 于根因之前中断的 rank 上",
     "where.missing_rank.unreadable": "在 dump 无法读取的 rank 上",
     "where.missing_rank.empty": "在 dump 没有任何记录的 rank 上",
@@ -86,6 +94,9 @@ REPORT: dict[str, str] = {
     "where.missing_rank.advice.absent": (
         "同时 dump 该 rank：检查 dump 配置和文件拷贝中是否过滤了它；如果它本应产生 dump，查看其日志。然后重新运行本"
         "工具。"
+    ),
+    "where.missing_rank.advice.left_out": (
+        "把该 rank 也纳入分析：给出整个 step 的目录，不用 --ranks，或在其中加入该 rank。"
     ),
     "where.missing_rank.advice.cut": (
         "让该 rank 写完：在任务结束或被终止之前调用 stop() 或 step()，或减少 dump 的 step 数；如果文件是拷贝来的，"
@@ -254,6 +265,7 @@ REPORT: dict[str, str] = {
     "output.written": "已写入：{file}",
     "setup.lacking": "未安装 {packages}；结论不受影响",
     "setup.jiter": "jiter（读取较慢）",
+    "setup.stringzilla": "stringzilla（查找较慢）",
     "setup.rich": "rich（无颜色，无进度条）",
     "demo.what": "firstnan 自带的示例 dump：4 个 rank，数据并行 2，张量并行 2。",
     "demo.ran": "已运行：{command}",
