@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_runs import INF, NAN, Run, events, named, t, the_cause
 
 from firstnan.analysis.events import Ending, EventKind
@@ -192,3 +193,18 @@ def test_operators_alone_have_no_chain(tmp_path: Path) -> None:
     rank.construct.clear()
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.construct_chain, cause.module) == (born, (born,), None)
+
+
+@pytest.mark.parametrize("overwritten", [True, False])
+def test_received_beside_an_overwrite(overwritten: bool, tmp_path: Path) -> None:
+    """A buffer that held garbage of the same size is written over: that is not where the received gradient ended."""
+    run = Run()
+    first, second = run.rank(0), run.rank(1)
+    log = second.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    second.send(t(NAN), 0)
+    lin = first.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    first.recv(t(NAN), 1)
+    if overwritten:
+        first.op("Tensor.__setitem__", [t(NAN), t(2.0)])
+    first.backward(lin, [t(NAN)], [t(NAN), t(NAN)])
+    assert named(run.analyze(tmp_path)) == [(1, log)]

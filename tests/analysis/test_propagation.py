@@ -373,3 +373,46 @@ def test_causal_order_survives_calls_that_cannot_be(tmp_path: Path) -> None:
         run.rank(rank).send(t(1.0), 1 - rank)
     matching = run.judge(tmp_path).matching
     assert sorted(causal_order(matching).values()) == list(range(len(matching.calls)))
+
+
+def test_garbage_beside_a_fault_is_no_source(tmp_path: Path) -> None:
+    """Both ranks send garbage slots; what goes on on rank 1 is the NaN that it made before the call."""
+    run = Run()
+    garbage = t(NAN, shape=(8, 8))
+    born = ""
+    for number in (0, 1):
+        rank = run.rank(number)
+        value = NAN if number else 1.0
+        with rank.module("moe", "Moe", [t(1.0)], [t(value, shape=(8, 8))]):
+            if number:
+                born = rank.op("Torch.log", [t(1.0, -1.0, shape=(8, 8))], [garbage])
+            else:
+                rank.op("Tensor.index_copy", [garbage, t(1.0)], [garbage])
+            rank.comm("all_to_all_single", [None, garbage], {}, {0: garbage})
+        rank.op("Torch.sum", [t(value, shape=(8, 8))], [t(value, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+def test_two_faults_before_one_call_are_both_named(tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        log(rank)
+        rank.all_reduce(t(NAN), t(NAN))
+        end(rank)
+    assert named(run.analyze(tmp_path)) == [(0, "Torch.log.0.forward"), (1, "Torch.log.0.forward")]
+
+
+def test_unrecorded_communication_is_none_between_partners(tmp_path: Path) -> None:
+    """Ranks 0 and 1 reduce their gradients by recorded calls: rank 1's NaN in forward did not come from rank 0."""
+    run = Run()
+    for number in (0, 1, 2):
+        rank = run.rank(number)
+        if number == 0:
+            log(rank)
+        value = 1.0 if number == 2 else NAN
+        rank.op("Functional.gelu", [t(value)], [t(value)])
+        total = rank.op("Torch.sum", [t(value)], [t(value, shape=())])
+        rank.backward(total, [t(1.0, shape=())], [t(value)])
+        rank.all_reduce(t(value), t(NAN))
+    assert named(run.analyze(tmp_path)) == [(0, "Torch.log.0.forward"), (1, "Functional.gelu.0.forward")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstnan.analysis import gaps
 from firstnan.analysis.judge import StepAnswer, is_after_forward
-from firstnan.analysis.propagation import is_live
+from firstnan.analysis.liveness import is_live
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Direction, Problem, ProblemKind
 from firstnan.ranges import format_ranges

@@ -10,6 +10,7 @@ from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
 from firstnan.analysis.gradients import Producers
+from firstnan.analysis.module_dumps import inside_its_module
 from firstnan.collectives import CallKind, may_be_stale
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
@@ -85,7 +86,8 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
     calls, stale = sorted(flow.calls), _stale_receives(flow)
-    events = [_finish(flow, event, found, calls, stale) for event in flow.events[:MAX_EVENTS]]
+    ended = (_finish(flow, event, found, calls, stale) for event in flow.events[:MAX_EVENTS])
+    events = [inside_its_module(event, flow.structure) for event in ended]
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 

@@ -17,6 +17,9 @@ Rules (design section 5, "What decides"), each tested under its name:
     nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
 ``used_beside_selection``
     ... and a value that ``where`` dropped is still there for another operator of the same module, a few records on.
+``received_beside_an_overwrite``
+    ... and what a communication brought, when only records that write over their own memory (``x[:] = ...``, whose
+    memory may have held any garbage of that size) seemed to read it.
 ``written_in_place``
     ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
@@ -42,6 +45,8 @@ from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
 from firstnan.rulebook import OperatorKind, Rulebook, short_api
 
+OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
+"""Operators that write into their first argument."""
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
 NEAR = 64
@@ -147,7 +152,7 @@ class Flow:
 
     def _written_in_place(self, record: Record, bad_in: Sequence[TensorStat]) -> list[TensorStat]:
         """written_in_place: the first argument, when bad values went into it and no output shows it."""
-        if record.outputs or short_api(record.name) not in ("__setitem__", "index_put", "copy", "masked_scatter"):
+        if record.outputs or short_api(record.name) not in OVERWRITES:
             return []
         target = record.inputs[0] if record.inputs else None
         written = [t for t in bad_in if target is not None and t.slot != target.slot]
@@ -326,7 +331,7 @@ class Flow:
         return [fallback] if fallback else self._carried_out(record, tensor)
 
     def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
-        """carried_out_by_attribute, used_beside_selection."""
+        """carried_out_by_attribute, used_beside_selection, received_beside_an_overwrite."""
         distinct = tensor.numel == 1 or tensor.state is not ValueState.NAN
         for value in islice(reversed(self._shut), SEARCH):
             if (
@@ -335,9 +340,15 @@ class Flow:
                 or not self._readable(record, value)
             ):
                 continue
-            if (distinct and not value.readers) or self._is_beside(record, value, tensor):
+            if (distinct and not value.readers) or self._is_beside(record, value, tensor) or self._is_received(value):
                 return [value]
         return []
+
+    def _is_received(self, value: Value) -> bool:
+        """received_beside_an_overwrite."""
+        if not value.readers or not self.receives_bad.get(value.writer):
+            return False
+        return all(short_api(self.records[reader].name) in OVERWRITES for reader in value.readers)
 
     def _is_beside(self, record: Record, value: Value, tensor: TensorStat) -> bool:
         """Written by the same module a few records before, the same kind of tensor."""

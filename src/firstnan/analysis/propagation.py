@@ -6,8 +6,6 @@ before. Ranks are only compared through communication calls and record names, ne
 
 Rules, each tested under its name:
 
-``contained_garbage_is_no_source``
-    NaN in unwritten slots may travel through a collective and be dropped on every member: nothing live.
 ``receiver_follows_sender``
     A P2P result is what the sender sent, whatever the receiver's (stale) record shows.
 ``absent_member_is_the_source``
@@ -20,7 +18,8 @@ Rules, each tested under its name:
     In 8.1.x a 0-dim tensor's recorded input is its value after the call: not every bad input is a source there.
 ``unrecorded_communication``
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
-    rank's own birth, came from there.
+    rank's own birth, came from there. Not in forward between two ranks that have a recorded call of tensors with
+    each other: there, what they share is recorded, and the entry is a fault of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from firstnan.analysis.events import LIVE_ENDINGS, Event, EventKind, Origin
+from firstnan.analysis.events import Event, EventKind, Origin
+from firstnan.analysis.liveness import first_live, live_calls
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summary import CommFact, RankSummary, Side
 from firstnan.collectives import Freshness, GroupKnowledge
@@ -82,8 +82,8 @@ class Spread:
 
 def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     """First live events of every rank, each with its arrival; in order of rank."""
-    live_calls = _live_calls(summaries, matching)
-    first = {rank: _first_live(summary, matching, live_calls) for rank, summary in summaries.items()}
+    passing = live_calls(summaries, matching)
+    first = {rank: first_live(summary, summaries, matching, passing) for rank, summary in summaries.items()}
     own: dict[int, Event] = {}
     pending: list[tuple[int, Event]] = []
     outcomes: dict[int, RankOutcome] = {}
@@ -103,55 +103,14 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     for lateness in range(LATENESS):
         made: dict[int, Event] = {}
         for rank, event in sorted(((r, e) for r, e in pending if _lateness(e) == lateness), key=lambda p: p[0]):
-            sources = _unrecorded(rank, event, first, summaries) or _silent(rank, event, own, summaries)
+            sources = _unrecorded(rank, event, first, summaries, matching) or _silent(rank, event, own, summaries)
             sources = tuple(s for s in sources if not _comes_from(s, rank, outcomes))
             outcomes[rank] = RankOutcome(rank, event, Arrival.UNRECORDED if sources else Arrival.OWN, sources=sources)
             if not sources:
                 made[rank] = event
         own |= made
-    affected = _affected(matching, live_calls, first) | _from_absent(matching, outcomes.values())
-    return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), live_calls, affected)
-
-
-# -- which calls and events matter ---------------------------------------------------------------------
-
-
-def _live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> frozenset[int]:
-    """contained_garbage_is_no_source: positions of affected calls whose value goes on somewhere."""
-    live: set[int] = set()
-    before: dict[int, set[int]] = {}
-    for position, call in enumerate(matching.calls):
-        bad = {rank: f for rank, f in call.members.items() if Side.BAD in (f.sent, f.received)}
-        if not bad:
-            continue
-        if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad.values()):
-            live.add(position)
-        if any(summaries[rank].outlasts(fact) for rank, fact in call.members.items()):
-            live.add(position)
-        if call.is_p2p and call.receiver in call.absent:
-            live.add(position)
-        for rank, fact in bad.items():
-            for index in fact.next_calls:
-                for after in matching.of.get((rank, index), ()):
-                    before.setdefault(after, set()).add(position)
-    for rank, summary in summaries.items():
-        for event in summary.events:
-            for index in event.pending:
-                for position in matching.of.get((rank, index), ()):
-                    if not _carries_bad(matching.calls[position], rank):
-                        continue
-                    if event.is_live:
-                        live.add(position)
-                    for onto in event.communications:
-                        for after in matching.of.get((rank, onto), ()):
-                            before.setdefault(after, set()).add(position)
-    queue = list(live)
-    while queue:
-        for position in before.get(queue.pop(), ()):
-            if position not in live:
-                live.add(position)
-                queue.append(position)
-    return frozenset(live)
+    affected = _affected(matching, passing, first) | _from_absent(matching, outcomes.values())
+    return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), passing, affected)
 
 
 def _affected(matching: Matching, live_calls: frozenset[int], first: Mapping[int, Event | None]) -> frozenset[int]:
@@ -178,38 +137,6 @@ def _from_absent(matching: Matching, outcomes: Iterable[RankOutcome]) -> frozens
         if absent.intersection((*call.absent, *call.unseen))
         and any(f.received is Side.BAD for f in call.members.values())
     )
-
-
-def _carries_bad(call: MatchedCall, rank: int) -> bool:
-    return any(f.sent is Side.BAD for r, f in call.members.items() if r != rank)
-
-
-def is_live(event: Event, rank: int, matching: Matching, live_calls: frozenset[int]) -> bool:
-    """Live by its own endings, or by a call that goes on."""
-    if event.is_live:
-        return True
-    return any(p in live_calls for index in event.communications for p in matching.of.get((rank, index), ()))
-
-
-def _first_live(summary: RankSummary, matching: Matching, live_calls: frozenset[int]) -> Event | None:
-    for event in summary.events:
-        unmatched = any((summary.rank, index) not in matching.of for index in event.communications)
-        if unmatched or is_live(event, summary.rank, matching, live_calls):
-            return _first_use(event, summary)
-    return None
-
-
-def _first_use(event: Event, summary: RankSummary) -> Event:
-    """A bad parameter's first consumer, also when that one dropped the bad elements (an embedding's row that the
-    batch does not use, tied to the output layer's weight)."""
-    if event.origin is not Origin.PARAMETER:
-        return event
-    shapes = {t.shape for t in event.bad_inputs}
-    for earlier in summary.events:
-        same = earlier.origin is Origin.PARAMETER and any(t.shape in shapes for t in earlier.bad_inputs)
-        if same and earlier.direction is event.direction:
-            return earlier
-    return event
 
 
 # -- where it came from --------------------------------------------------------------------------------
@@ -386,14 +313,19 @@ def _silent(rank: int, event: Event, own: Mapping[int, Event], summaries: Mappin
 
 
 def _unrecorded(
-    rank: int, event: Event, first: Mapping[int, Event | None], summaries: Mapping[int, RankSummary]
+    rank: int,
+    event: Event,
+    first: Mapping[int, Event | None],
+    summaries: Mapping[int, RankSummary],
+    matching: Matching,
 ) -> tuple[int, ...]:
     """unrecorded_communication: ranks on which the same record is bad too, after their own first event."""
     name = event.record.name.full
     module = event.record.name.kind is RecordKind.MODULE
     found = []
+    recorded = _partners(rank, matching) if event.direction is Direction.FORWARD else frozenset()
     for other, other_event in first.items():
-        if other == rank or other_event is None:
+        if other == rank or other_event is None or other in recorded:
             continue
         at = summaries[other].bad_inputs.get(name)
         if at is None or at < other_event.index:
@@ -401,3 +333,13 @@ def _unrecorded(
         if at > other_event.index or (module and event.kind is EventKind.BIRTH):
             found.append(other)
     return tuple(sorted(found))
+
+
+def _partners(rank: int, matching: Matching) -> frozenset[int]:
+    """Ranks that a rank exchanges tensors with by recorded calls; a scalar (a norm, a flag) tells nothing of that."""
+    found: set[int] = set()
+    for call in matching.calls:
+        fact = call.members.get(rank)
+        if fact is not None and any((t.numel or 0) > 1 for t in (*fact.call.sent, *fact.call.received)):
+            found.update(call.members)
+    return frozenset(found)
