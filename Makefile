@@ -61,7 +61,9 @@ cluster: $(READY)
 	$(VENV)/bin/python tools/check_ray.py
 
 # Last in `test`, so that the count of tests is the closing line.
+unit: export FIRSTNAN_SCREENSHOTS := $(or $(FIRSTNAN_SCREENSHOTS),$(CURDIR)/build/screenshots)
 unit: $(READY)
+	@mkdir -p "$$FIRSTNAN_SCREENSHOTS"
 	$(RUN) pytest --ignore=tests/test_ray_engine.py
 
 # These need a package registry (fuzz does not), take longer, and are no part of `test`.

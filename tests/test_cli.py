@@ -127,7 +127,6 @@ def test_text_in_an_error_is_harmless(calls: Calls, dump: Path, capsys: pytest.C
         [],
         ["nonsense"],
         ["analyze"],
-        ["show", "x"],
         ["analyze", "x", "--step", "a"],
         ["analyze", "x", "--ranks", "5-1"],
         ["analyze", "x", "--jobs", "0"],
@@ -152,6 +151,20 @@ def test_version_and_help_end_with_0(capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0
     assert "cross_rank_analysis.json" in out
     assert "exit codes" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        *((name, "01234") for name in ("analyze", "ranks", "trace", "merge")),
+        *(("scan", "023"), ("show", "023"), ("rules", "02"), ("schema", "02"), ("demo", "02")),
+    ],
+)
+def test_help_lists_the_exit_codes_that_the_command_has(
+    command: str, codes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = run([command, "--help"], capsys)[1].partition("exit codes:\n")[2]
+    assert [line[2] for line in told.splitlines()] == list(codes)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -235,10 +248,16 @@ def test_what_is_not_installed_is_told_in_one_line(
 ) -> None:
     monkeypatch.setattr(cli, "HAS_JITER", False)
     monkeypatch.setattr(cli, "HAS_RICH", False)
+    monkeypatch.setattr(cli, "HAS_STRINGZILLA", False)
     _, out, err = run(["analyze", dump], capsys)
     assert out.startswith("+Inf began")
     assert err.count("\n") == 1
-    assert "jiter (reading is slower), rich (no colours, no progress bar)" in err
+    assert "jiter (reading is slower), stringzilla (search is slower), rich (no colours, no progress bar)" in err
+    monkeypatch.setattr(cli, "HAS_JITER", True)
+    monkeypatch.setattr(cli, "HAS_RICH", True)
+    assert run(["analyze", dump], capsys)[2] == (
+        "firstnan: running without stringzilla (search is slower); the answer is the same\n"
+    )
 
 
 def test_trace_asks_for_one_rank(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,6 +427,18 @@ def test_show_prints_the_records(
     assert asked == {"rank": 2, "step": None, "op": None, "at": 7, "around": 3}
 
 
+def test_show_of_a_rank_folder_needs_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--at", "24", "--around", "0", "--lang", "en"]
+    folder = EXAMPLE / "step0" / "rank2"
+    code, out, err = run(["show", folder, *asked], capsys)
+    assert (code, err) == (0, "")
+    assert out.startswith("Around record 24 of rank 2, step 0")
+    assert run(["show", folder, "--rank", "2", *asked], capsys)[1] == out
+    code, out, err = run(["show", EXAMPLE, *asked], capsys)
+    assert (code, out) == (2, "")
+    assert "holds the ranks 0-3" in err
+
+
 def test_rules_prints_what_is_in_force(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "rules_text", lambda path: f"rules of {path}\n", raising=False)
     assert run(["rules", "--rules", "mine.toml"], capsys) == (0, "rules of mine.toml\n", "")
@@ -436,6 +467,27 @@ def test_demo_can_keep_the_example(tmp_path: Path, capsys: pytest.CaptureFixture
     code, _, err = run(["demo", "--to", tmp_path / "example"], capsys)
     assert code == 2
     assert "there already" in err
+
+
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize("place", ["new", "step0/new", "step0/rank0", "step0/rank0/a/b"])
+def test_demo_writes_nothing_into_a_dump(
+    place: str, dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (dump / "step0" / "rank0" / "dump.json").write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = run(["demo", "--to", dump / place], capsys)
+    assert (code, out) == (2, "")
+    assert "inside the dump folder" in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("calls")
+def test_demo_to_a_name_that_leads_nowhere_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    code, out, err = run(["demo", "--to", tmp_path / "circle" / "new"], capsys)
+    assert (code, out) == (2, "")
+    assert "written" in err
 
 
 def test_the_module_runs_as_a_program() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from firstnan.errors import OutputError, UsageError
-from firstnan.output import check_target, write_whole
+from firstnan.output import check_folder, check_target, write_whole
 
 
 @pytest.fixture
@@ -130,3 +130,40 @@ def test_a_target_without_a_folder_is_told_before_the_work(dump: Path, tmp_path:
 def test_a_dump_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     """A mistyped path is told as such by the reader, not as a target inside the dump."""
     check_target(tmp_path / "r.json", tmp_path / "mistyped")
+
+
+@pytest.fixture
+def written(dump: Path) -> Path:
+    """A dump that holds a file: a folder is known by it."""
+    (dump / "step0" / "rank0" / "dump.json").write_text("{}")
+    return dump
+
+
+@pytest.mark.parametrize("inside", ["", "new", "new/deep", "step0", "step0/new", "step0/rank0", "step0/rank0/new"])
+def test_a_folder_in_a_dump_is_refused(written: Path, inside: str) -> None:
+    with pytest.raises(UsageError, match="inside the dump folder"):
+        check_folder(written / inside)
+
+
+def test_a_folder_is_refused_by_way_of_a_link_too(written: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(written / "step0")
+    with pytest.raises(UsageError, match="inside the dump folder"):
+        check_folder(tmp_path / "out" / "new")
+
+
+def test_a_folder_in_a_dump_without_steps_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank0" / "dump.json").write_text("{}")
+    with pytest.raises(UsageError, match="inside the dump folder"):
+        check_folder(tmp_path / "new")
+
+
+def test_a_folder_beside_a_dump_is_fine(written: Path, tmp_path: Path) -> None:
+    assert written.is_dir()
+    check_folder(tmp_path / "run-example")
+    check_folder(tmp_path)
+
+
+def test_folders_that_are_only_named_like_a_dump_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "step1" / "rank0").mkdir(parents=True)
+    check_folder(tmp_path / "step1" / "rank0" / "new")

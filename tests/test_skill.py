@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SKILL = ROOT / "skills" / "nan-overflow-detection"
 SCRIPTS = ("cross_rank_analyzer.py", "single_rank_tracer.py")
 LACKING = (
-    "firstnan: running without jiter (reading is slower), rich (no colours, no progress bar); the answer is the same"
+    "firstnan: running without jiter (reading is slower), stringzilla (search is slower), "
+    "rich (no colours, no progress bar); the answer is the same"
 )
 LONGEST_DESCRIPTION = 1024
 """What loaders of skills accept."""

@@ -31,6 +31,31 @@ exit codes:
   3  no dump at the path
 """
 
+EXIT_CODES_OF_SHOW = """\
+exit codes:
+  0  there was something to show
+  2  usage: the request makes no sense, or stdout could not be written
+  3  nothing readable at the path
+"""
+
+EXIT_CODES_OF_RULES = """\
+exit codes:
+  0  the rules are printed
+  2  usage: the request makes no sense, the rules file cannot be read, or stdout could not be written
+"""
+
+EXIT_CODES_OF_SCHEMA = """\
+exit codes:
+  0  the schema is printed
+  2  usage: the request makes no sense, or stdout could not be written
+"""
+
+EXIT_CODES_OF_DEMO = """\
+exit codes:
+  0  the example was analysed, and its anomaly found
+  2  usage: the request makes no sense, or the example or the report could not be written
+"""
+
 _SUFFIXES = {".json": Format.JSON, ".md": Format.MARKDOWN, ".html": Format.HTML, ".htm": Format.HTML}
 _MOST_AROUND = 1000
 _WIDTH = 80
@@ -91,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
         "exec_order, output, input_info, construct_chain and stack_info. --format json is the whole report.",
     )
     _input(trace)
-    _rank(trace, required=False)
+    _rank(trace)
     _reading(trace, ranks=False)
     _showing(trace, list(Format), SINGLE_RANK_FILE)
 
@@ -120,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
     merge.add_argument("--jobs", type=_jobs, metavar="N", help="processes where files are read again")
     _showing(merge, [form for form in Format if form is not Format.MISSION], CROSS_RANK_FILE)
 
-    show = _command(commands, "show", "look at the records around one place")
+    show = _command(commands, "show", "look at the records around one place", exit_codes=EXIT_CODES_OF_SHOW)
     _input(show)
     _rank(show)
     show.add_argument("--step", type=_whole_number, metavar="N", help="the step (default: the first one)")
@@ -130,12 +155,19 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--around", type=_around, default=5, metavar="K", help="records before and after it (default: 5)")
     _words(show)
 
-    rules = _command(commands, "rules", "print the rules in force: what is benign, carries, absorbs, masks")
+    rules = _command(
+        commands,
+        "rules",
+        "print the rules in force: what is benign, carries, absorbs, masks",
+        exit_codes=EXIT_CODES_OF_RULES,
+    )
     rules.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
 
-    _command(commands, "schema", "print the JSON Schema of the report")
+    _command(commands, "schema", "print the JSON Schema of the report", exit_codes=EXIT_CODES_OF_SCHEMA)
 
-    demo = _command(commands, "demo", "analyse the example dump that comes with firstnan")
+    demo = _command(
+        commands, "demo", "analyse the example dump that comes with firstnan", exit_codes=EXIT_CODES_OF_DEMO
+    )
     demo.add_argument("--to", type=Path, metavar="FOLDER", help="unpack the example there and keep it")
     demo.add_argument(
         "--format", choices=["text", "markdown", "json"], default="text", help="form of the report (default: text)"
@@ -197,9 +229,9 @@ def _input(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", type=Path, metavar="PATH", help="dump root, step folder or rank folder")
 
 
-def _rank(command: argparse.ArgumentParser, *, required: bool = True) -> None:
-    words = "the rank" if required else "the rank (not needed when PATH holds one rank only)"
-    command.add_argument("--rank", type=_whole_number, required=required, metavar="N", help=words)
+def _rank(command: argparse.ArgumentParser) -> None:
+    words = "the rank (not needed when PATH holds one rank only)"
+    command.add_argument("--rank", type=_whole_number, metavar="N", help=words)
 
 
 def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:

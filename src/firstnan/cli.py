@@ -18,11 +18,12 @@ from firstnan.__main__ import EXIT_INTERRUPTED
 from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
 from firstnan.messages import Language, Words, default_language, text
 from firstnan.options import EngineKind, Options
-from firstnan.output import check_target, write_whole
+from firstnan.output import check_folder, check_target, write_whole
 from firstnan.printable import printable
 from firstnan.progress import ReadingProgress
 from firstnan.ranges import format_ranges
 from firstnan.readers.lenient_json import HAS_JITER
+from firstnan.readers.search import HAS_STRINGZILLA
 from firstnan.report import Report
 from firstnan.reporters import Format, Settings, View, load, render
 from firstnan.reporters.console import HAS_RICH, render_outline
@@ -221,7 +222,8 @@ def _worked(options: Options, function: Callable[[], R]) -> R:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    found = pipeline.show(chosen.path, chosen.rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
+    rank = pipeline.only_rank(chosen.path) if chosen.rank is None else chosen.rank
+    found = pipeline.show(chosen.path, rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
     settings = Settings(language=_language(chosen), verbose=chosen.verbose, width=_width(), colour=_colour())
     from firstnan.reporters.excerpt_view import outline_excerpt
 
@@ -249,6 +251,7 @@ def _demo(chosen: argparse.Namespace) -> int:
 
         with tempfile.TemporaryDirectory(prefix="firstnan-demo-") as folder:
             return _demo_in(Path(folder), chosen)
+    check_folder(chosen.to)
     if chosen.to.exists() and (not chosen.to.is_dir() or any(chosen.to.iterdir())):
         raise UsageError(f"'{chosen.to}' is there already and not an empty folder")
     return _demo_in(chosen.to, chosen)
@@ -321,7 +324,7 @@ def _say(line: str) -> None:
 
 def _say_what_is_lacking(language: Language) -> None:
     """One line where an optional package is not installed; what is found does not depend on them."""
-    there = {"setup.jiter": HAS_JITER, "setup.rich": HAS_RICH}
+    there = {"setup.jiter": HAS_JITER, "setup.stringzilla": HAS_STRINGZILLA, "setup.rich": HAS_RICH}
     lacking = ", ".join(text(key, language) for key, installed in there.items() if not installed)
     if lacking:
         _say("firstnan: " + text("setup.lacking", language, packages=Words(lacking)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from firstnan.errors import OutputError, UsageError
 
 _PART_OF_DUMP = re.compile(r"(?:step|rank|proc)_?\d*", re.IGNORECASE)
+_DUMP_FILE = "dump.json"
 _NEW_FILE_MODE = 0o666
 
 
@@ -27,6 +28,42 @@ def check_target(target: Path, dump: Path) -> None:
         _check_place(target, target.resolve(), _resolved(dump))
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         raise OutputError(f"'{target}' cannot be written: {_reason(error)}") from error
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder to write into that lies in a dump: below a folder that holds ranks, or is one.
+
+    Example: with ``run/step0/rank0/dump.json``, neither ``run/new`` nor ``run/step0/rank0`` is written into.
+
+    Raises:
+        UsageError: the folder is inside a dump folder.
+        OutputError: its name leads nowhere.
+    """
+    try:
+        place = folder.resolve()
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"'{folder}' cannot be written: {_reason(error)}") from error
+    for root in (place, *place.parents):
+        if _holds_dump(root):
+            raise _inside(folder, root)
+
+
+def _holds_dump(folder: Path, depth: int = 2) -> bool:
+    """Whether ``dump.json`` lies here or in a rank folder, at most a step folder further down."""
+    try:
+        if (folder / _DUMP_FILE).is_file():
+            return True
+        parts = [entry for entry in folder.iterdir() if _PART_OF_DUMP.fullmatch(entry.name)] if depth else []
+    except OSError:  # not there yet, or not to be looked into: no dump could be read from it either
+        return False
+    return any(_holds_dump(part, depth - 1) for part in parts)
+
+
+def _inside(target: Path, root: Path) -> UsageError:
+    return UsageError(
+        f"'{target}' is inside the dump folder '{root}': nothing is ever written there",
+        hint="choose a path outside of it",
+    )
 
 
 def _resolved(dump: Path) -> Path:
@@ -49,10 +86,7 @@ def _check_place(target: Path, place: Path, root: Path) -> None:
         root = root.parent
         inside = inside or place.parent == root or _first_part_is_dump(place, root)
     if inside:
-        raise UsageError(
-            f"'{target}' is inside the dump folder '{root}': nothing is ever written there",
-            hint="choose a path outside of it",
-        )
+        raise _inside(target, root)
     if place.is_dir():
         raise UsageError(f"'{target}' is a folder, not a file")
     if not place.parent.is_dir():

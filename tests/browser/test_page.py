@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from chromium import Chrome
-from page_samples import FULL, MARKERS, TWO_CAUSES, hostile, large
+from page_samples import FULL, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 
 from firstnan.messages import Language
+from firstnan.numerics import ValueState
+from firstnan.report_views import CallMap, MapRow
 
 Center = Callable[[int, int], tuple[float, float]]
 PARTS = {"map", "spread", "curve", "modules", "calls", "aside", "input", "json"}
@@ -194,6 +197,56 @@ def test_the_curve_shows_the_root_and_follows_the_keyboard(chrome: Chrome) -> No
     chrome.find("#curve .choices button:nth-child(2)").click()
     assert chrome.text("#curve .chosen td:nth-child(2)") == "Torch.exp.0.forward"
     assert len(chrome.all(".plot canvas")) == 1
+
+
+def test_an_input_that_is_not_finite_is_shown_as_such(chrome: Chrome) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    records = list(NEAR.records)
+    records[3] = replace(records[3], magnitude_in=None, state_in=ValueState.POS_INF)
+    records[4] = replace(records[4], magnitude_in=7.1, state_in=ValueState.NAN)
+    chrome.open(replace(FULL, surroundings=(replace(NEAR, records=tuple(records)),)), "bad-input")
+    cells = [row.find_elements("css selector", "td")[2].text for row in chrome.all("#curve tbody tr")]
+    assert cells[2:5] == ["95.25", "+Inf", "NaN"]
+    keys(chrome, ".plot", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert chrome.text(".readout").startswith("120 Tensor.__truediv__.0.forward in NaN Max NaN")
+    chrome.shot("bad-input")
+
+
+@pytest.mark.parametrize("name", ["clean", "clean_incomplete", "unknown"])
+def test_without_a_cause_it_says_what_to_do_next(chrome: Chrome, name: str) -> None:
+    chrome.open(ALL[name], f"next-{name}")
+    titles = [panel.text.upper() for panel in chrome.all("#answer .panel h2")]
+    assert titles[1:] == ["WHAT TO DO NEXT"]
+    chrome.shot(f"next-{name}", whole=True)
+
+
+@pytest.mark.parametrize(
+    ("language", "looked_at", "size", "label"),
+    [
+        (
+            Language.EN,
+            "ranks 0,1,3, step 0, 1 record",
+            "1 rank and 1 column: 1 communication call of step 0.",
+            "Heat map of 1 rank and 1 place of communication calls",
+        ),
+        (
+            Language.ZH,
+            "rank 0,1,3，step 0，1 条记录",
+            "1 个 rank，1 列：step 0 的 1 次通信调用。",
+            "1 个 rank、1 个通信位置的热力图",
+        ),
+    ],
+)
+def test_one_and_several_are_told_apart(
+    chrome: Chrome, language: Language, looked_at: str, size: str, label: str
+) -> None:
+    one = CallMap(step=0, columns=("all_reduce",), rows=(MapRow((2,), "s"),), listed=(0,), calls=1)
+    report = replace(FULL, input=replace(FULL.input, ranks=(0, 1, 3), records=1), call_map=one)
+    chrome.open(report, f"one-{language.value}", language=language)
+    assert looked_at in chrome.text(".verdict .state")
+    assert chrome.text("#map .lead").startswith(size)
+    assert chrome.find("canvas.heat").get_attribute("aria-label") == label
 
 
 def test_the_module_tree_is_open_down_to_the_root(chrome: Chrome) -> None:

@@ -486,6 +486,24 @@ def test_the_view_of_step_1_explains_its_words() -> None:
 
 def test_the_view_of_step_1_without_affected_calls() -> None:
     assert first_lines(shown(CLEAN, view=View.RANKS)).startswith("No communication call took in")
+    assert "anomaly" not in shown(CLEAN, view=View.RANKS)
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (ANOMALY, "There is an anomaly all the same, on rank 2: firstnan analyze /data/run/dump tells where"),
+        (replace(ANOMALY, root_causes=(replace(EXP, ranks_also=(0, 1)),)), "all the same, on ranks 0-2: firstnan"),
+        (replace(ANOMALY, root_causes=()), "all the same: firstnan analyze /data/run/dump tells what is known of it."),
+        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a b")), "firstnan analyze '/a b' tells where"),
+        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a" * 99)), "firstnan analyze PATH tells where"),
+    ],
+)
+def test_ranks_tells_of_an_anomaly_that_no_call_took_in(report: Report, told: str) -> None:
+    paragraphs = shown(replace(report, collectives=()), view=View.RANKS).split("\n\n")
+    assert " ".join(paragraphs[0].split()) == "No communication call took in or gave out a NaN or Inf that matters."
+    assert told in " ".join(paragraphs[1].split())
+    assert "all the same" not in shown(ANOMALY, view=View.RANKS)
 
 
 def test_the_view_of_step_2_shows_one_rank() -> None:

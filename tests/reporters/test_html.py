@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_samples import FULL, LONG, MARKERS, TWO_CAUSES, hostile, large
-from sample_reports import ALL, ANOMALY
+from page_samples import FULL, LONG, MARKERS, NEAR, TWO_CAUSES, hostile, large
+from sample_reports import ALL, ANOMALY, CLEAN, EXP, tensor
 
 import firstnan.reporters
 from firstnan.messages import Language, catalog
+from firstnan.numerics import ValueState
 from firstnan.report import Hop, Report
 from firstnan.report_json import from_dict, to_dict
 from firstnan.reporters import Format, Settings, View, html_json, html_map, render
@@ -303,6 +305,61 @@ def test_a_cause_has_its_chain_values_with_the_root_last() -> None:
     cause = parsed(replace(FULL, root_causes=(replace(FULL.root_causes[0], run_up=FULL.root_causes[0].run_up[:1]),)))
     values = cause.block("page-data")["causes"][0]["chain_values"]
     assert [(one["index"], one["max"]) for one in values] == [(110, 95.25), (118, "Infinity")]
+
+
+def test_a_record_whose_input_is_not_finite_says_so() -> None:
+    """``magnitude_in`` is that of the finite inputs: alone it would read as clean in, bad out."""
+    records = list(NEAR.records)
+    records[0] = replace(records[0], state_in=ValueState.NEG_INF)
+    records[2] = replace(records[2], magnitude_in=7.1, state_in=ValueState.NAN)
+    records[3] = replace(records[3], state_in=ValueState.POS_INF)
+    inputs = (tensor("input_args.0", 7.1, 0.0), tensor("input_args.1", math.nan, math.nan))
+    cause = replace(EXP, inputs=inputs, run_up=EXP.run_up[:1])
+    report = replace(FULL, root_causes=(cause,), surroundings=(replace(NEAR, records=tuple(records)),))
+    shown = parsed(report).block("page-data")["causes"][0]
+    assert [(one["in"], one["bad_in"]) for one in shown["near"][:4]] == [
+        (4.5, "-inf"),
+        (95.25, None),
+        (7.1, "nan"),
+        (None, "+inf"),
+    ]
+    assert [(one["index"], one["bad_in"]) for one in shown["chain_values"]] == [(110, "-inf"), (118, "nan")]
+
+
+@pytest.mark.parametrize("name", ["clean", "clean_incomplete", "unknown"])
+def test_without_a_cause_the_page_says_what_to_do_next(name: str) -> None:
+    told = parsed(ALL[name]).block("page-data")["texts"]
+    text = render(ALL[name], Format.TEXT, Settings(width=500))
+    shown = [flat(entry["item"]) for entry in told["en"]["advice"]]
+    assert shown
+    assert all(f"{at}. {advice}" in text for at, advice in enumerate(shown, 1))
+    assert len(told["zh"]["advice"]) == len(shown)
+
+
+def test_with_a_cause_the_advice_is_that_of_the_cause() -> None:
+    told = parsed(FULL).block("page-data")["texts"]["en"]
+    assert told["advice"] == []
+    assert told["causes"][0]["advice"]
+    assert parsed(CLEAN, view=View.RANKS).block("page-data")["texts"]["en"]["advice"] == []
+
+
+def flat(spans: list[Any]) -> str:
+    """The text of a line."""
+    return "".join(span if isinstance(span, str) else span[0] for span in spans)
+
+
+def test_ranks_tells_of_an_anomaly_that_no_call_took_in() -> None:
+    told = parsed(replace(ANOMALY, collectives=()), view=View.RANKS).block("page-data")["texts"]["en"]
+    assert any("on rank 2: firstnan analyze /data/run/dump" in flat(sentence) for sentence in told["story"])
+
+
+@pytest.mark.parametrize("language", Language)
+def test_every_counted_thing_has_words_for_one_and_for_several(language: Language) -> None:
+    words = catalog(language)
+    used = {area for key in words if key.startswith("html.") for area in re.findall(r"\{\w+:(\w+)\}", words[key])}
+    counted = {key.split(".")[2] for key in words if key.startswith("html.count.")}
+    assert used == counted | {"ranks"}
+    assert all(f"html.count.{area}{ending}" in words for area in counted for ending in ("", ".one"))
 
 
 def test_neighbours_come_from_the_surroundings_of_the_root() -> None:

@@ -88,18 +88,23 @@ def _cause(group: CauseGroup, surroundings: Sequence[Surroundings]) -> dict[str,
         if frame is None
         else {"place": place, "function": show(frame.function, 80), "source": show(frame.source, 200)},
         "limit": _limit((*cause.outputs, *cause.inputs)),
-        "chain_values": _chain_values(cause),
+        "chain_values": _chain_values(cause, near),
         "near": [] if near is None else _near(near),
     }
 
 
-def _chain_values(cause: RootCause) -> list[Json]:
-    """The causal chain: what went in and out of each record, the root cause last."""
+def _chain_values(cause: RootCause, near: Surroundings | None) -> list[Json]:
+    """The causal chain: what went in and out of each record, the root cause last.
+
+    The chain itself holds sizes alone: whether an input was non-finite is known of records in the surroundings.
+    """
+    states = {} if near is None else {record.exec_order: record.state_in for record in near.records}
     made: list[Json] = [
         {
             "index": step.exec_order,
             "op": show(step.op_name),
             "in": number(step.magnitude_in),
+            "bad_in": _bad_state((states.get(step.exec_order, ValueState.FINITE),)),
             "max": number(step.magnitude_out),
         }
         for step in cause.run_up
@@ -112,10 +117,17 @@ def _chain_values(cause: RootCause) -> list[Json]:
                 "index": cause.exec_order,
                 "op": show(cause.op_name),
                 "in": number(_largest_finite(cause.inputs)),
+                "bad_in": _bad_state(tensor.state for tensor in cause.inputs),
                 "max": None if out is None else number(_bad_end(out)),
             }
         )
     return made
+
+
+def _bad_state(states: Iterable[ValueState]) -> str | None:
+    """The first state that is non-finite, a NaN before all other; None when all of them are finite or not known."""
+    bad = sorted((state for state in states if state.is_bad), key=lambda state: state is not ValueState.NAN)
+    return bad[0].value if bad else None
 
 
 def _bad_end(tensor: TensorStat) -> Number | None:
@@ -135,7 +147,7 @@ def _near(around: Surroundings) -> list[Json]:
             "in": number(record.magnitude_in),
             "max": number(record.max_out),
             "min": number(record.min_out),
-            "state_in": record.state_in.value,
+            "bad_in": _bad_state((record.state_in,)),
             "state_out": record.state_out.value,
             "bad": record.state_out.is_bad,
         }

@@ -14,7 +14,6 @@ from firstnan.report import Report
 from firstnan.reporters import html_blocks
 from firstnan.reporters.base import Settings, View
 from firstnan.reporters.cause_sections import (
-    advice_section,
     chosen,
     general_advice,
     place_key,
@@ -23,8 +22,9 @@ from firstnan.reporters.cause_sections import (
 )
 from firstnan.reporters.headline import CauseGroup, headline_of, mechanism_words, ranks_words
 from firstnan.reporters.html_blocks import Json
+from firstnan.reporters.input_sections import next_sections
 from firstnan.reporters.outline import Block, Field, Item, Line, Section, Span, Tone, data, sentence
-from firstnan.reporters.sections import outline
+from firstnan.reporters.sections import beside_calls, outline
 
 MAX_TENSORS = 40
 """Most tensors of a cause that are listed."""
@@ -53,6 +53,8 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
     headline, sections = _outline(report, own)
     parts = {section.title: section for section in sections}
     story = [sentence(note, language) for note in report.story]
+    if own.view is View.RANKS and (beside := beside_calls(report, own)):
+        story.append(beside)
     if groups:
         headline = headline_of(groups[0], own)
     if len(groups) > 1:
@@ -66,7 +68,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "headline": html_blocks.line(headline),
         "story": [html_blocks.line(part) for part in story],
         "causes": [_cause(group, own) for group in groups],
-        "advice": html_blocks.section(advice_section(groups, own)),
+        "advice": [] if groups or own.view is not View.FULL else html_blocks.section(next_sections(report, own)[-1]),
         "doubts": html_blocks.blocks(_doubts(report, language)),
         "symptoms": html_blocks.section(part("symptom")),
         "alternatives": html_blocks.section(part("alternatives")) + html_blocks.section(part("consequences")),

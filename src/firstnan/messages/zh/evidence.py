@@ -112,7 +112,7 @@ EVIDENCE: dict[str, str] = {
     "caveat.no_statistics": (
         "{ranks:ranks}：没有统计量的记录未作判断；请用 task statistics、summary_mode statistics 重新 dump"
     ),
-    "caveat.groups_unknown": "dump 没有记录通信域：通信按名称匹配，相当于假定所有 rank 运行相同的代码",
+    "caveat.groups_unknown": "dump 没有记录通信组：通信按名称匹配，相当于假定所有 rank 运行相同的代码",
     "caveat.unmatched_calls": "{count} 次通信未能跨 rank 匹配：它们传递的值没有被追踪",
     "caveat.skip_unknown": "如果使用了 loss scaler，本 step 可能已被跳过：请同时 dump 下一个 step 以确认",
     "caveat.excluded": "已用 --exclude-op 排除：{names}",

@@ -10,13 +10,15 @@ function texts() {
   return page.texts[chosen.language];
 }
 
-/** A sentence: `{name}` is a parameter, `{name:area}` one that is itself a word. */
+/** A sentence: `{name}` is a parameter, `{name:area}` one that is itself a word, a list of ranks, or a counted thing. */
 function word(key, params) {
   const template = texts().words[key];
   if (template === undefined) return key;
   return template.replace(/\{(\w+)(?::(\w+))?\}/g, (whole, name, area) => {
     const value = params && params[name];
     if (value === undefined || value === null) return "?";
+    if (area === "ranks") return rankWords(String(value));
+    if (texts().words[`html.count.${area}`]) return word(`html.count.${area}${value === 1 ? ".one" : ""}`, { count: value });
     return area ? word(`${area}.${value}`) : String(value);
   });
 }
