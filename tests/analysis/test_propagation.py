@@ -403,6 +403,21 @@ def test_two_faults_before_one_call_are_both_named(tmp_path: Path) -> None:
     assert named(run.analyze(tmp_path)) == [(0, "Torch.log.0.forward"), (1, "Torch.log.0.forward")]
 
 
+def test_unrecorded_communication_is_none_where_forward_is_recorded(tmp_path: Path) -> None:
+    """Two tensor-parallel groups that record their calls: rank 2's NaN did not come from rank 0 without a record."""
+    run = Run()
+    for number in range(4):
+        rank, group = run.rank(number), (0, 1) if number < 2 else (2, 3)
+        rank.all_reduce(t(1.0), t(2.0), group)
+        if number == 0:
+            log(rank)
+        value = 1.0 if number % 2 else NAN
+        rank.op("Functional.gelu", [t(value)], [t(value)])
+        rank.all_reduce(t(value), t(NAN), group)
+        end(rank)
+    assert named(run.analyze(tmp_path)) == [(0, "Torch.log.0.forward"), (2, "Functional.gelu.0.forward")]
+
+
 def test_unrecorded_communication_is_none_between_partners(tmp_path: Path) -> None:
     """Ranks 0 and 1 reduce their gradients by recorded calls: rank 1's NaN in forward did not come from rank 0."""
     run = Run()
@@ -416,3 +431,40 @@ def test_unrecorded_communication_is_none_between_partners(tmp_path: Path) -> No
         rank.backward(total, [t(1.0, shape=())], [t(value)])
         rank.all_reduce(t(value), t(NAN))
     assert named(run.analyze(tmp_path)) == [(0, "Torch.log.0.forward"), (1, "Functional.gelu.0.forward")]
+
+
+def test_gradient_comes_back(tmp_path: Path) -> None:
+    """Three stages; the messages of backward have no record. The NaN of the last stage's forward came back."""
+    run = Run()
+    stages = [run.rank(number) for number in range(3)]
+    lines = []
+    for number, stage in enumerate(stages):
+        if number:
+            stage.recv(t(1.0), number - 1)
+        lines.append(stage.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)]))
+        if number < 2:
+            stage.send(t(1.0), number + 1)
+    born = log(stages[2])
+    total = end(stages[2])
+    stages[2].backward(total, [t(1.0, shape=())], [t(NAN)])
+    for number in (1, 0):
+        stages[number].op("Torch.add", [t(1.0), t(1.0)], [t(2.0)])
+        stages[number].backward(lines[number], [t(NAN)], [t(NAN), t(NAN)])
+    assert named(run.analyze(tmp_path)) == [(2, born)]
+
+
+def test_what_opens_a_pass_is_no_source_of_what_does_not(tmp_path: Path) -> None:
+    """Stages of a pipeline have modules of the same names, and level L0 records no messages: the stage whose backward
+    begins with a NaN got it; the one on which a module makes it is the cause."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.header["level"] = "L0"
+        with rank.module("block.angle", "Angle", [t(1.0)], [t(1.0)]) as angle:
+            pass
+        with rank.module("block.out", "Linear", [t(1.0)], [t(1.0)]) as out:
+            pass
+        rank.backward(out, [t(1.0 if number else NAN)], [t(1.0 if number else NAN)])
+        rank.backward(angle, [t(1.0 if number else NAN)], [t(NAN)])
+    report = run.analyze(tmp_path)
+    assert named(report) == [(1, angle.replace(".forward", ".backward"))]

@@ -6,11 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from firstnan.analysis.carriers import as_found
 from firstnan.analysis.events import Ending, Event, EventKind, Origin
 from firstnan.analysis.families import PRODUCTS
 from firstnan.analysis.flow import Flow
 from firstnan.analysis.gradients import Producers
-from firstnan.analysis.module_dumps import inside_its_module
+from firstnan.analysis.module_dumps import module_around
 from firstnan.collectives import CallKind, may_be_stale
 from firstnan.dump import Direction, Record, RecordKind, TensorStat
 from firstnan.numerics import ValueState
@@ -86,8 +87,9 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
     calls, stale = sorted(flow.calls), _stale_receives(flow)
-    ended = (_finish(flow, event, found, calls, stale) for event in flow.events[:MAX_EVENTS])
-    events = [inside_its_module(event, flow.structure) for event in ended]
+    begun = (as_found(event, flow.book) for event in flow.events[:MAX_EVENTS])
+    ended = (_finish(flow, event, found, calls, stale) for event in begun)
+    events = [replace(event, around=module_around(event, flow.structure)) for event in ended]
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 
@@ -244,6 +246,8 @@ def _opens_micro_batch(flow: Flow, event: Event) -> bool:
 def _origin(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, str | None, Record | None]:
     """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
     record = event.record
+    if event.is_of_a_copy:
+        return Origin.BETWEEN_RECORDS, None, _finite_writer(flow, record.index, event.bad_inputs)
     for tensor in event.bad_inputs:
         parameter = parameter_name(flow, record, tensor)
         if parameter is not None:

@@ -100,6 +100,9 @@ class Event:
     """True: after the last backward record of the step (reduction, clipping, optimizer)."""
     module: str | None = None
     """Path of the innermost module around the record (``layers.3.self_attn``)."""
+    around: Record | None = None
+    """Entries between two modules: the record of the module around them, when it took in clean values and gave bad
+    ones (:mod:`module_dumps`)."""
     run_up: tuple[RunUp, ...] = ()
     """The records that passed the largest finite input on to this one, earliest first."""
     nearby: tuple[NearRecord, ...] = ()
@@ -112,6 +115,12 @@ class Event:
     @property
     def direction(self) -> Direction:
         return self.record.name.direction
+
+    @property
+    def is_of_a_copy(self) -> bool:
+        """An entry that shows in what a copy or view gave, and not in what it took (:mod:`carriers`)."""
+        given = (tensor.slot.startswith("output") for tensor in self.bad_inputs)
+        return self.kind is EventKind.ENTRY and bool(self.bad_inputs) and all(given)
 
     @property
     def is_live(self) -> bool:

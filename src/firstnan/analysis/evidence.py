@@ -22,7 +22,9 @@ def evidence_of(event: Event) -> tuple[Note, ...]:
         for tensor in event.bad_inputs:
             notes.append(Note("evidence.legal_input", {"slot": tensor.slot}))
     elif event.kind is EventKind.ENTRY:
-        for tensor in event.bad_inputs[:4]:
+        if event.is_of_a_copy:
+            notes.append(Note("evidence.only_copies", {"op_name": event.record.name.full}))
+        for tensor in event.bad_inputs[:4] if not event.is_of_a_copy else ():
             params = {"slot": tensor.slot, "max": tensor.max, "min": tensor.min}
             notes.append(Note("evidence.input_bad", params))
         if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:

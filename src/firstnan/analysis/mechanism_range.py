@@ -13,6 +13,8 @@ from firstnan.report import Confidence, Mechanism, MechanismKind, RunUp
 _CERTAIN, _LIKELY, _POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
 ABSURD = 1e12
 """Finite values of this size do not occur in healthy training in any layer."""
+SMALL = 16.0
+"""Up to here an unknown operator of float16 would have to multiply its input by thousands."""
 JUMP = 1e4
 """A growth by this factor in one operator is where an absurd value entered."""
 _OVERFLOWS = {
@@ -101,9 +103,13 @@ def overflow(case: Case) -> Mechanism | None:
             return None
         sure = _CERTAIN if tensor.state is not ValueState.NAN and not case.is_backward else _LIKELY
         return found(kind, sure, "why.overflow", value=value, bound=bound, limit=limit.largest, dtype=limit.name)
+    if case.api in families.NO_GROWTH and not case.is_backward:
+        return None
     narrow = limit.name == "float16" and (tensor.state is not ValueState.NAN or (value or 0) > 100)
-    if narrow or (value is not None and value * value > limit.largest):
-        return found(kind, _LIKELY, "why.overflow_narrow", value=value, limit=limit.largest, dtype=limit.name)
+    large = value is not None and value * value > limit.largest
+    if narrow or large:
+        sure = _LIKELY if large or value is None or value > SMALL else _POSSIBLE
+        return found(kind, sure, "why.overflow_narrow", value=value, limit=limit.largest, dtype=limit.name)
     return None
 
 

@@ -15,32 +15,39 @@ from dataclasses import replace
 
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.structure import Structure
-from firstnan.dump import RecordKind
+from firstnan.dump import Record, RecordKind
 
 
-def inside_its_module(event: Event, structure: Structure) -> Event:
-    """between_children_is_inside_the_parent; other events as they are."""
+def module_around(event: Event, structure: Structure) -> Record | None:
+    """The record of the module in whose code an entry's value came into being, where modules tell."""
     between = event.kind is EventKind.ENTRY and event.origin is Origin.BETWEEN_RECORDS
     if not between or event.record.name.kind is not RecordKind.MODULE:
-        return event
+        return None
     for name in structure.ancestors(event.record.name.full):
         outer = structure.by_name.get(name)
         if outer is None:
-            return event
+            return None
         if any(t.state.is_bad for t in outer.inputs):
             continue  # it was handed in already: the module around that one
-        given = tuple(t for t in outer.outputs if t.state.is_bad)
-        if not given or any(t.state.is_unknown and t.is_floating for t in outer.inputs):
-            return event
-        return replace(
-            event,
-            kind=EventKind.BIRTH,
-            record=outer,
-            bad_inputs=(),
-            bad_outputs=given,
-            origin=None,
-            writer=None,
-            forward_twin=structure.twin(outer),
-            module=structure.module_path(name),
-        )
-    return event
+        is_known = not any(t.state.is_unknown and t.is_floating for t in outer.inputs)
+        return outer if is_known and any(t.state.is_bad for t in outer.outputs) else None
+    return None
+
+
+def inside_its_module(event: Event) -> Event:
+    """between_children_is_inside_the_parent; other events as they are. For values that came from no other rank."""
+    outer = event.around
+    if outer is None:
+        return event
+    return replace(
+        event,
+        kind=EventKind.BIRTH,
+        record=outer,
+        bad_inputs=(),
+        bad_outputs=tuple(t for t in outer.outputs if t.state.is_bad),
+        origin=None,
+        writer=None,
+        forward_twin=None,
+        module=outer.name.path or event.module,
+        around=None,
+    )

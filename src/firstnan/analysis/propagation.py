@@ -18,8 +18,11 @@ Rules, each tested under its name:
     In 8.1.x a 0-dim tensor's recorded input is its value after the call: not every bad input is a source there.
 ``unrecorded_communication``
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
-    rank's own birth, came from there. Not in forward between two ranks that have a recorded call of tensors with
-    each other: there, what they share is recorded, and the entry is a fault of its own.
+    rank's own birth, came from there. Not in forward where a rank's calls are recorded: one of tensors before the
+    entry, or one with that rank: then the entry is a fault of its own.
+``gradient_comes_back``
+    A stage of a pipeline gets back the gradient of what it sent. Where that message has no record, a bad gradient that
+    no record made comes from the stages that its activations went to, when a forward value of theirs is bad.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.liveness import first_live, live_calls
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summary import CommFact, RankSummary, Side
-from firstnan.collectives import Freshness, GroupKnowledge
+from firstnan.collectives import CallKind, Freshness, GroupKnowledge
 from firstnan.dump import Direction, RecordKind
 
 LATENESS = 4
@@ -103,7 +106,11 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     for lateness in range(LATENESS):
         made: dict[int, Event] = {}
         for rank, event in sorted(((r, e) for r, e in pending if _lateness(e) == lateness), key=lambda p: p[0]):
-            sources = _unrecorded(rank, event, first, summaries, matching) or _silent(rank, event, own, summaries)
+            sources = (
+                _returned(rank, event, first, summaries)
+                or _unrecorded(rank, event, first, summaries, matching)
+                or _silent(rank, event, own, summaries)
+            )
             sources = tuple(s for s in sources if not _comes_from(s, rank, outcomes))
             outcomes[rank] = RankOutcome(rank, event, Arrival.UNRECORDED if sources else Arrival.OWN, sources=sources)
             if not sources:
@@ -305,6 +312,23 @@ def can_be_foreign(event: Event) -> bool:
     return unknown or event.record.name.kind is RecordKind.MODULE
 
 
+def _returned(
+    rank: int, event: Event, first: Mapping[int, Event | None], summaries: Mapping[int, RankSummary]
+) -> tuple[int, ...]:
+    """gradient_comes_back: ranks down the pipeline with a bad forward value."""
+    if event.kind is not EventKind.ENTRY or event.direction is not Direction.BACKWARD:
+        return ()
+    reached, queue = {rank}, [rank]
+    while queue:
+        at = queue.pop()
+        made = (summaries[at].made or {}) if at in summaries else {}
+        new = {key.peer for key in made if key.kind is CallKind.SEND and key.peer is not None} - reached
+        reached |= new
+        queue += new
+    bad = ((other, first.get(other)) for other in sorted(reached - {rank}))
+    return tuple(other for other, value in bad if value is not None and value.direction is Direction.FORWARD)
+
+
 def _silent(rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
     """A rank whose dump holds no communication at all received its entry from the ranks with an event of their own."""
     if event.kind is not EventKind.ENTRY or summaries[rank].communicates:
@@ -323,10 +347,16 @@ def _unrecorded(
     name = event.record.name.full
     module = event.record.name.kind is RecordKind.MODULE
     found = []
-    recorded = _partners(rank, matching) if event.direction is Direction.FORWARD else frozenset()
+    recorded: frozenset[int] = frozenset()
+    if event.direction is Direction.FORWARD:
+        if any(fact.call.index < event.index and _moves_tensors(fact) for fact in summaries[rank].calls):
+            return ()
+        recorded = _partners(rank, matching)
     for other, other_event in first.items():
         if other == rank or other_event is None or other in recorded:
             continue
+        if can_be_foreign(other_event) and other_event.opens_pass and not event.opens_pass:
+            continue  # what opens a pass came in from elsewhere itself
         at = summaries[other].bad_inputs.get(name)
         if at is None or at < other_event.index:
             continue
@@ -336,10 +366,15 @@ def _unrecorded(
 
 
 def _partners(rank: int, matching: Matching) -> frozenset[int]:
-    """Ranks that a rank exchanges tensors with by recorded calls; a scalar (a norm, a flag) tells nothing of that."""
+    """Ranks that a rank exchanges tensors with by recorded calls."""
     found: set[int] = set()
     for call in matching.calls:
         fact = call.members.get(rank)
-        if fact is not None and any((t.numel or 0) > 1 for t in (*fact.call.sent, *fact.call.received)):
+        if fact is not None and _moves_tensors(fact):
             found.update(call.members)
     return frozenset(found)
+
+
+def _moves_tensors(fact: CommFact) -> bool:
+    """A scalar (a norm, a flag) tells nothing of how activations travel."""
+    return any((t.numel or 0) > 1 and t.is_floating for t in (*fact.call.sent, *fact.call.received))

@@ -11,6 +11,7 @@ from firstnan.analysis.comm_causes import communication_causes, corrupted, impos
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import Matching
+from firstnan.analysis.module_dumps import inside_its_module
 from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
 from firstnan.analysis.summary import RankSummary
 from firstnan.ranges import format_ranges
@@ -62,7 +63,7 @@ def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]
 
 
 def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
-    event = outcome.event
+    event = inside_its_module(outcome.event) if outcome.arrival is Arrival.OWN else outcome.event
     also = _holders(outcome, summaries)
     where = _WHERE[event.origin or Origin.BETWEEN_RECORDS]
     if event.kind is EventKind.BIRTH:

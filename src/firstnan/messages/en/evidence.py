@@ -22,6 +22,10 @@ EVIDENCE: dict[str, str] = {
     ),
     "evidence.forward_twin": "the forward record of this call is {op_name}",
     "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
+    "evidence.only_copies": (
+        "{op_name} copies or views what it is given, which is finite: it did not make the value, something wrote to "
+        "this memory beside it"
+    ),
     "evidence.missing_rank": (
         "{op_name} brought the value to {receivers:ranks}; every input that was recorded for it is clean, and rank "
         "{rank} has no record of it"

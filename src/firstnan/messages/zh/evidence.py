@@ -16,6 +16,9 @@ EVIDENCE: dict[str, str] = {
     ),
     "evidence.forward_twin": "该次调用的前向记录是 {op_name}",
     "evidence.dtype_limit": "{dtype} 的最大有限值为 {limit}",
+    "evidence.only_copies": (
+        "{op_name} 只是复制或查看所给的数据，而该数据是有限值：该值不是它产生的，而是有别的东西写入了这块内存"
+    ),
     "evidence.missing_rank": (
         "{op_name} 把该值带到了 {receivers:ranks}；它所有已记录的输入都正常，而 rank {rank} 没有这次调用的记录"
     ),
