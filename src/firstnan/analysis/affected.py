@@ -24,17 +24,22 @@ MAX_COLLECTIVES = 500
 
 def listed(answer: StepAnswer) -> list[tuple[int, CollectiveReport]]:
     """Affected calls that matter, the causally first one first, each with its position in ``Matching.calls``."""
-    live = affected_calls(answer)
-    order = causal_order(answer.matching) if live else {}
     found: list[tuple[int, CollectiveReport]] = []
     entries = 0
-    for position in _first_of_a_root(answer, sorted(live, key=lambda p: order[p]))[:MAX_COLLECTIVES]:
+    for position in in_order(answer)[:MAX_COLLECTIVES]:
         report = _collective(answer, answer.matching.calls[position])
         found.append((position, report))
         entries += report.total_ranks
         if entries >= MAX_ENTRIES:
             break
     return found
+
+
+def in_order(answer: StepAnswer) -> list[int]:
+    """Positions of all affected calls that matter, the causally first one first."""
+    live = affected_calls(answer)
+    order = causal_order(answer.matching) if live else {}
+    return _first_of_a_root(answer, sorted(live, key=lambda p: order[p]))
 
 
 def affected_calls(answer: StepAnswer) -> frozenset[int]:

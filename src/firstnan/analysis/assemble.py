@@ -53,7 +53,9 @@ def report(
     judged = any(s.judged for s in summaries)
     shown = bad or (answers[-1] if answers else None)
     views = _Views.of(bad, shown)
-    causes = tuple(_with_choice(cause, left_out) for cause in _causes(bad, answers)) if bad else ()
+    causes, more_causes = _causes(bad, answers) if bad else ((), 0)
+    causes = tuple(_with_choice(cause, left_out) for cause in causes)
+    contained = _contained(answers)
     return Report(
         verdict=Verdict.ANOMALY if bad else Verdict.CLEAN if judged else Verdict.UNKNOWN,
         complete=all(p.judged for p in found) and judged and all(c.where is not Where.MISSING_RANK for c in causes),
@@ -70,14 +72,24 @@ def report(
         root_causes=causes,
         collectives=views.collectives,
         propagation=views.propagation,
-        contained=_contained(answers),
+        contained=tuple(contained[:MAX_CONTAINED]),
         benign=_benign(summaries),
         symptoms=_symptoms(bad) if bad else (),
         story=(*_several_dumps(found, summaries), *_story(bad, answers)),
-        caveats=gaps.caveats(found, missing, left_out, looked_at, answers, bad),
+        caveats=(
+            *gaps.caveats(found, missing, left_out, looked_at, answers, bad),
+            *_listed("calls", len(views.collectives), views.affected),
+            *_listed("causes", len(causes), len(causes) + more_causes),
+            *_listed("contained", min(len(contained), MAX_CONTAINED), len(contained)),
+        ),
         call_map=views.call_map,
         surroundings=views.surroundings,
     )
+
+
+def _listed(what: str, shown: int, count: int) -> tuple[Note, ...]:
+    """That a report lists some of what was found, and how many there are."""
+    return (Note(f"caveat.listed_{what}", {"shown": shown, "count": count}),) if shown < count else ()
 
 
 class _Views(NamedTuple):
@@ -87,6 +99,8 @@ class _Views(NamedTuple):
     propagation: tuple[Hop, ...] = ()
     call_map: CallMap | None = None
     surroundings: tuple[Surroundings, ...] = ()
+    affected: int = 0
+    """Calls that hold a bad value that matters, listed or not."""
 
     @classmethod
     def of(cls, bad: StepAnswer | None, shown: StepAnswer | None) -> _Views:
@@ -100,22 +114,24 @@ class _Views(NamedTuple):
             return cls(call_map=calls)
         first = [(o.rank, o.event.index, o.event.nearby) for o in bad.spread.outcomes]
         around = nearby.surroundings(bad.step, first, [cause.rank for cause in bad.causes])
-        return cls(tuple(collective for _, collective in listed), affected.hops(bad), calls, around)
+        found = tuple(collective for _, collective in listed)
+        return cls(found, affected.hops(bad), calls, around, len(affected.in_order(bad)))
 
 
-def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[RootCause, ...]:
-    """At most MAX_CAUSES; a parameter's cause points to the step before, or to the checkpoint."""
+def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[tuple[RootCause, ...], int]:
+    """At most MAX_CAUSES, and how many more there are; a parameter's cause points to the step before, or to the
+    checkpoint."""
     before = next((a for a in reversed(answers) if a.step < bad.step), None)
     causes = [_with_history(cause, before) for cause in bad.causes]
     if len(causes) <= MAX_CAUSES:
-        return tuple(causes)
+        return tuple(causes), 0
     rest = causes[MAX_CAUSES:]
     kept = []
     for cause in causes[:MAX_CAUSES]:
         same = tuple(c.rank for c in rest if (c.op_name, c.where) == (cause.op_name, cause.where))
         rest = [c for c in rest if (c.op_name, c.where) != (cause.op_name, cause.where)]
         kept.append(replace(cause, ranks_also=(*cause.ranks_also, *same)))
-    return tuple(kept)
+    return tuple(kept), len(rest)
 
 
 def _with_choice(cause: RootCause, left_out: Collection[int]) -> RootCause:
@@ -151,7 +167,7 @@ def _with_history(cause: RootCause, before: StepAnswer | None) -> RootCause:
     return replace(cause, evidence=(*cause.evidence, note))
 
 
-def _contained(answers: Sequence[StepAnswer]) -> tuple[Contained, ...]:
+def _contained(answers: Sequence[StepAnswer]) -> list[Contained]:
     found = []
     for answer in answers:
         for rank, summary in sorted(answer.summaries.items()):
@@ -161,7 +177,7 @@ def _contained(answers: Sequence[StepAnswer]) -> tuple[Contained, ...]:
                 closer = {"closer": event.closer} if event.closer else {}
                 reason = Note("reason.contained" if event.closer else "reason.unread", closer)
                 found.append(Contained(answer.step, rank, event.record.name.full, event.index, reason))
-    return tuple(found[:MAX_CONTAINED])
+    return found
 
 
 def _benign(summaries: Iterable[RankSummary]) -> tuple[BenignRule, ...]:

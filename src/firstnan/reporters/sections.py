@@ -69,12 +69,10 @@ def _rest(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> I
 def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Line:
     language = settings.language
     if groups:
-        return _headline_of_causes(groups, settings)
-    is_all_finite = not report.benign and not report.contained
-    clean = "verdict.clean_all" if is_all_finite else "verdict.clean"
+        return _headline_of_causes(report, groups, settings)
     key = {
         Verdict.ANOMALY: "verdict.anomaly",
-        Verdict.CLEAN: clean if report.complete else "verdict.clean_incomplete",
+        Verdict.CLEAN: "verdict.clean" if report.complete else "verdict.clean_incomplete",
         Verdict.UNKNOWN: "verdict.unknown",
     }[report.verdict]
     looked = report.input
@@ -82,11 +80,13 @@ def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) 
     return sentence(key, language, Tone.STRONG, records=looked.records, ranks=ranks, steps=steps)
 
 
-def _headline_of_causes(groups: Sequence[CauseGroup], settings: Settings) -> Line:
+def _headline_of_causes(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Line:
     if len(groups) > 1:
         elsewhere = all(note_of(group.cause, "evidence.rank_left_out") for group in groups)
         key = "verdict.several_left_out" if elsewhere else "verdict.several"
-        return sentence(key, settings.language, Tone.STRONG, count=len(groups))
+        listed = next((note.params for note in report.caveats if note.key == "caveat.listed_causes"), None)
+        more = int(str(listed["count"])) - int(str(listed["shown"])) if listed else 0
+        return sentence(key, settings.language, Tone.STRONG, count=len(groups) + more)
     return headline_of(groups[0], settings)
 
 
@@ -141,7 +141,7 @@ def _trace(report: Report, settings: Settings) -> Outline:
     language, rank = settings.language, settings.rank
     groups = group_causes(causes_on(report, rank))
     if groups:
-        line = _headline_of_causes(groups, settings)
+        line = _headline_of_causes(report, groups, settings)
     elif report.verdict is Verdict.UNKNOWN:
         line = sentence("trace.unknown", language, Tone.STRONG, rank=rank)
     else:

@@ -175,5 +175,8 @@ EVIDENCE: dict[str, str] = {
     ),
     "caveat.excluded": "ruled out by --exclude-op: {names}",
     "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
+    "caveat.listed_calls": "of {count} calls with NaN or Inf, {shown} are listed",
+    "caveat.listed_causes": "of {count} independent causes, {shown} are listed",
+    "caveat.listed_contained": "of {count} contained values, {shown} are listed",
     "caveat.ranks_left_out": "nothing but {ranks:ranks} was looked at: what the others hold is not known",
 }

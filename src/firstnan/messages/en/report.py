@@ -65,7 +65,6 @@ REPORT: dict[str, str] = {
     "verdict.and_more": "Independent causes besides this one: {count}.",
     "verdict.anomaly": "There are NaN or Inf that matter; where they began could not be told.",
     "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
-    "verdict.clean_all": "Clean: no NaN or Inf in {records} records (step {steps}, {ranks}).",
     "verdict.clean_incomplete": (
         "Clean as far as it could be judged ({records} records, step {steps}, {ranks}), but a part could not be "
         "judged: see below."

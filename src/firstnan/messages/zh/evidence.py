@@ -120,5 +120,8 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_unknown": "如果使用了 loss scaler，本 step 可能已被跳过：请同时 dump 下一个 step 以确认",
     "caveat.excluded": "已用 --exclude-op 排除：{names}",
     "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有排除任何内容",
+    "caveat.listed_calls": "共有 {count} 次含 NaN 或 Inf 的通信，列出了 {shown} 次",
+    "caveat.listed_causes": "共有 {count} 个独立的根因，列出了 {shown} 个",
+    "caveat.listed_contained": "共有 {count} 个被阻断的值，列出了 {shown} 个",
     "caveat.ranks_left_out": "只分析了 {ranks:ranks}：其余 rank 的内容没有看",
 }

@@ -55,7 +55,6 @@ REPORT: dict[str, str] = {
     "verdict.and_more": "除此之外的独立根因：{count} 个。",
     "verdict.anomaly": "存在有影响的 NaN 或 Inf，但无法判断其来源。",
     "verdict.clean": "正常：{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。",
-    "verdict.clean_all": "正常：{records} 条记录（step {steps}，{ranks}）中没有 NaN 或 Inf。",
     "verdict.clean_incomplete": (
         "可判断的部分（{records} 条记录，step {steps}，{ranks}）正常，但有一部分无法判断：见下文。"
     ),
