@@ -57,6 +57,7 @@ def why(turn: Turn, path: Path, *, forward: bool = True) -> Mechanism:
 FIRES: list[tuple[Turn, Kind, Confidence]] = [
     (Turn("Tensor.to", [h(1.0)], t(1.0), t(7e4), h(INF)), Kind.CAST_OVERFLOW, CERTAIN),
     (Turn("Torch.mul", [t(-INF), t(1.0)], t(1.0, -INF), SMALL, t(NAN)), Kind.ZERO_TIMES_INF, LIKELY),
+    (Turn("Torch.exp", [t(800.0)], t(INF, 0.0), SMALL, t(NAN)), Kind.ZERO_TIMES_INF, LIKELY),
     (Turn("Torch.log", [t(1.0, 0.0)], t(0.0, -INF), SMALL, t(NAN)), Kind.LOG_ZERO, CERTAIN),
     (Turn("Functional.binary_cross_entropy", [t(1.0, 0.5), t(1.0)], t(50.0), SMALL, t(NAN)), Kind.LOG_ZERO, CERTAIN),
     (Turn("Torch.div", [t(1.0), t(1.0, 0.0)], t(INF), SMALL, t(NAN)), Kind.DIV_BY_ZERO, CERTAIN),
@@ -90,6 +91,7 @@ def test_fires(turn: Turn, kind: Kind, confidence: Confidence, tmp_path: Path) -
 NEAR_MISSES: list[tuple[Turn, Kind]] = [
     (Turn("Tensor.to", [h(1.0)], t(1.0), t(6e4), h(INF)), Kind.CAST_OVERFLOW),
     (Turn("Torch.mul", [t(1.0), t(1.0)], t(1.0), SMALL, t(NAN)), Kind.ZERO_TIMES_INF),
+    (Turn("Torch.exp", [t(8.0)], t(3000.0, 0.0), SMALL, t(NAN)), Kind.ZERO_TIMES_INF),
     (Turn("Torch.log", [t(1.0, 0.1)], t(0.0, -2.4), SMALL, t(NAN)), Kind.LOG_ZERO),
     (Turn("Torch.div", [t(1.0), t(2.0, 1.0)], t(1.0), SMALL, t(NAN)), Kind.DIV_BY_ZERO),
     (Turn("Torch.exp", [t(1.0)], t(2.7, 0.3), SMALL, t(NAN)), Kind.EXP_OVERFLOW),

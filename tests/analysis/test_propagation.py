@@ -468,3 +468,16 @@ def test_what_opens_a_pass_is_no_source_of_what_does_not(tmp_path: Path) -> None
         rank.backward(angle, [t(1.0 if number else NAN)], [t(NAN)])
     report = run.analyze(tmp_path)
     assert named(report) == [(1, angle.replace(".forward", ".backward"))]
+
+
+def test_absent_member_is_the_source_of_an_asynchronous_call(tmp_path: Path) -> None:
+    """Its record shows the buffer from before; what is read after the wait came from the member without a dump."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.all_reduce(t(1.0), t(1.0) if number else t(NAN), (number, 2), async_op=bool(number))
+        rank.op("Torch.add", [t(1.0, shape=(3,)), t(1.0, shape=(3,))], [t(2.0, shape=(3,))])
+        rank.op("Tensor.__truediv__", [t(NAN), 2], [t(NAN)])
+        end(rank)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.where) == (2, Where.MISSING_RANK)

@@ -40,7 +40,7 @@ def live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> froz
         for event in summary.events:
             for index in event.pending:
                 for position in matching.of.get((rank, index), ()):
-                    if not _carries_bad(matching.calls[position], rank):
+                    if not carries_bad(matching.calls[position], rank):
                         continue
                     if event.is_live:
                         live.add(position)
@@ -56,7 +56,8 @@ def live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> froz
     return frozenset(live)
 
 
-def _carries_bad(call: MatchedCall, rank: int) -> bool:
+def carries_bad(call: MatchedCall, rank: int) -> bool:
+    """Another member put in a bad value."""
     return any(f.sent is Side.BAD for r, f in call.members.items() if r != rank)
 
 

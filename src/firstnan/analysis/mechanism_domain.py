@@ -47,17 +47,19 @@ def inf_minus_inf(case: Case) -> Mechanism | None:
 
 
 def zero_times_inf(case: Case) -> Mechanism | None:
-    """A product with infinite inputs gives NaN; in backward, with an infinity in the forward call's inputs."""
-    if case.api not in families.MULTIPLICATIONS or not case.gives_nan:
+    """A product with infinite inputs gives NaN; in backward, with an infinity in the forward call's inputs, or in the
+    result of an exponential, which is its own derivative."""
+    if case.api not in families.MULTIPLICATIONS | families.EXPONENTIALS or not case.gives_nan:
         return None
     forward = case.forward
     if case.is_backward:
-        saved = [t for t in forward.inputs if t.state.is_bad and t.state is not ValueState.NAN] if forward else []
+        kept = () if forward is None else forward.outputs if case.api in families.EXPONENTIALS else forward.inputs
+        saved = [t for t in kept if t.state.is_bad and t.state is not ValueState.NAN]
         if not saved:
             return None
         return found(MechanismKind.ZERO_TIMES_INF, _LIKELY, "why.zero_times_inf", slot=saved[0].slot)
     slots = _infinite_slots(case)
-    if not slots:
+    if not slots or case.api in families.EXPONENTIALS:
         return None
     zero = any(touches_zero(t) for t in case.record.inputs) or any(s.value == 0 for s in case.record.scalars)
     return found(MechanismKind.ZERO_TIMES_INF, _CERTAIN if zero else _LIKELY, "why.zero_times_inf", slot=slots[0])

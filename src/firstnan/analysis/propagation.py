@@ -19,7 +19,7 @@ Rules, each tested under its name:
 ``unrecorded_communication``
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
     rank's own birth, came from there. Not in forward where a rank's calls are recorded: one of tensors before the
-    entry, or one with that rank: then the entry is a fault of its own.
+    entry, or one with that rank, and none that cannot be read: then the entry is a fault of its own.
 ``gradient_comes_back``
     A stage of a pipeline gets back the gradient of what it sent. Where that message has no record, a bad gradient that
     no record made comes from the stages that its activations went to, when a forward value of theirs is bad.
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from firstnan.analysis.events import Event, EventKind, Origin
-from firstnan.analysis.liveness import first_live, live_calls
+from firstnan.analysis.liveness import carries_bad, first_live, live_calls
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.summary import CommFact, RankSummary, Side
 from firstnan.collectives import CallKind, Freshness, GroupKnowledge
@@ -269,7 +269,7 @@ def _stale(
     if sources:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
     others = tuple(r for r, f in call.members.items() if r != rank and f.received is Side.BAD)
-    if others:
+    if others or call.absent:
         return _received(rank, event, call, first, gone)
     return None
 
@@ -348,8 +348,10 @@ def _unrecorded(
     module = event.record.name.kind is RecordKind.MODULE
     found = []
     recorded: frozenset[int] = frozenset()
-    if event.direction is Direction.FORWARD:
-        if any(fact.call.index < event.index and _moves_tensors(fact) for fact in summaries[rank].calls):
+    before = [fact for fact in summaries[rank].calls if fact.call.index < event.index]
+    is_whole = rank not in matching.short and all(_is_readable(rank, fact, matching) for fact in before)
+    if event.direction is Direction.FORWARD and is_whole:
+        if any(_moves_tensors(fact) for fact in before):
             return ()
         recorded = _partners(rank, matching)
     for other, other_event in first.items():
@@ -373,6 +375,15 @@ def _partners(rank: int, matching: Matching) -> frozenset[int]:
         if fact is not None and _moves_tensors(fact):
             found.update(call.members)
     return frozenset(found)
+
+
+def _is_readable(rank: int, fact: CommFact, matching: Matching) -> bool:
+    """Both of its sides are known, and nobody put in a bad value that its result does not show: nothing can have come
+    in through it unseen."""
+    has_result = bool(fact.call.received) or fact.call.kind is CallKind.SEND
+    if not has_result or Side.UNKNOWN in (fact.sent, fact.received):
+        return False
+    return not any(carries_bad(call, rank) for call in matching.at(rank, fact.call.index))
 
 
 def _moves_tensors(fact: CommFact) -> bool:
