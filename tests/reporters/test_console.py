@@ -14,6 +14,7 @@ from sample_reports import ALL, ANOMALY, CLEAN, EXP, MISSING_RANK, UNKNOWN, tens
 
 from firstnan.dump import Direction, Frame, Problem, ProblemKind
 from firstnan.messages import Language
+from firstnan.numerics import ValueState
 from firstnan.printable import cells
 from firstnan.report import (
     Alternative,
@@ -563,3 +564,12 @@ def test_hostile_text_is_no_markup_in_colour() -> None:
     assert ":smile:" in coloured
     assert "\x1b" not in ANSI.sub("", coloured)
     assert "\x07" not in coloured
+
+
+def test_inputs_without_statistics_are_not_said_to_be_clean() -> None:
+    cause = next(c for c in ANOMALY.root_causes if c.where is Where.OPERATOR)
+    blind = replace(cause, inputs=tuple(replace(t, state=ValueState.UNKNOWN) for t in cause.inputs))
+    text = shown(replace(ANOMALY, root_causes=(blind,)))
+    assert "clean inputs" in shown(replace(ANOMALY, root_causes=(cause,)))
+    assert "clean inputs" not in text
+    assert "inputs without statistics" in " ".join(text.split())

@@ -115,7 +115,12 @@ def place_key(cause: RootCause) -> str:
         return "where.undumped_operator.excluded"
     if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         return "where.communication.received"
-    return f"where.{cause.where.value}{'.module' if cause.is_inside_module else ''}"
+    if cause.is_inside_module:
+        return f"where.{cause.where.value}.module"
+    taken = [tensor for tensor in cause.inputs if tensor.is_floating]
+    if cause.where is Where.OPERATOR and taken and all(tensor.state.is_unknown for tensor in taken):
+        return "where.operator.blind"
+    return f"where.{cause.where.value}"
 
 
 def _field(label: str, line: Line, language: Language) -> Field:

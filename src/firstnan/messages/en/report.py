@@ -88,6 +88,7 @@ REPORT: dict[str, str] = {
     # Kinds of place.
     "where.operator.module": "inside the module: clean inputs, bad result; the operators in it are not recorded",
     "where.operator": "in the operator: clean inputs, bad result",
+    "where.operator.blind": "in the operator, as far as recorded: bad result, inputs without statistics",
     "where.communication.received": "came in from another rank",
     "where.communication": "in communication: every input is clean, the result is not",
     "where.parameter": "in a parameter: bad before it was first used in this step",

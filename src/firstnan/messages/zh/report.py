@@ -73,6 +73,7 @@ REPORT: dict[str, str] = {
     # Kinds of place.
     "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
     "where.operator": "算子内部：输入正常，结果异常",
+    "where.operator.blind": "就记录所见在算子内部：结果异常，输入没有统计值",
     "where.communication.received": "由其他 rank 传入",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
