@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 EXIT_INTERRUPTED = 130
@@ -10,9 +11,12 @@ EXIT_INTERRUPTED = 130
 
 def main() -> int:
     """Run one command; gives its exit code. Ctrl-C while the program is still being loaded ends as any other does."""
+    gc.disable()  # while modules are loaded, all that comes into being stays
     try:
         from firstnan.cli import main as run
 
+        gc.freeze()
+        gc.enable()
         return run()
     except KeyboardInterrupt:
         if sys.stderr is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from made_runs import INF, NAN, Rank, Run, blank, named, p2p_op, t, the_cause
 
 from firstnan.analysis.order import causal_order
-from firstnan.analysis.propagation import Arrival, RankOutcome
+from firstnan.analysis.outcomes import Arrival, RankOutcome
 from firstnan.report import RankState, Report, Verdict, Where
 
 

@@ -12,7 +12,7 @@ from firstnan.analysis.affected import _first_of_a_root
 from firstnan.analysis.assemble import report
 from firstnan.analysis.doubt import is_only_undecided
 from firstnan.analysis.events import Ending, Event, EventKind
-from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.outcomes import Arrival, RankOutcome, Spread
 from firstnan.analysis.series import UNKNOWN_GROUP, Collective, series_of
 from firstnan.collectives import CallKey, CallKind, GroupKnowledge
 from firstnan.dump import Direction, ProblemKind, Record, RecordKind, RecordName

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from firstnan.analysis.comm_causes import call_mechanism, communication_causes
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.order import comes_after
-from firstnan.analysis.propagation import RankOutcome
+from firstnan.analysis.outcomes import RankOutcome
 from firstnan.analysis.summary import RankSummary, Side
 from firstnan.dump import ProblemKind
 from firstnan.ranges import format_ranges

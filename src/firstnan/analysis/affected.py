@@ -7,7 +7,7 @@ from collections import Counter
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall
 from firstnan.analysis.order import causal_order, comes_after
-from firstnan.analysis.propagation import Arrival
+from firstnan.analysis.outcomes import Arrival
 from firstnan.analysis.summary import CommFact, Side
 from firstnan.collectives import Freshness
 from firstnan.report import CollectiveReport, Hop, RankState

@@ -21,17 +21,20 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from firstnan.analysis.events import Event, EventKind
 from firstnan.analysis.focus import count_calls
 from firstnan.analysis.judge import StepAnswer, judge
 from firstnan.analysis.matching import MatchedCall
-from firstnan.analysis.propagation import Arrival, can_be_foreign
+from firstnan.analysis.outcomes import Arrival
 from firstnan.analysis.series import Message, Series, series_of
 from firstnan.analysis.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side
 from firstnan.analysis.watch import Lookout
 from firstnan.collectives import CallKey, group_id, may_be_stale
 from firstnan.dump import RankView
+
+if TYPE_CHECKING:
+    from firstnan.analysis.events import Event
 
 MOST_RECEIVES = 64
 """Earlier receives of one rank that are asked for, the first ones."""
@@ -170,6 +173,8 @@ def _shown(summary: RankSummary, facts: Iterable[CommFact], windows: Iterable[Ca
 
 def _with_receives(event: Event, late: Iterable[int]) -> Event:
     """The event with receives that came before it and whose recorded results may be stale."""
+    from firstnan.analysis.events import EventKind  # a healthy run does not need it
+
     if event.kind is not EventKind.ENTRY:
         return event
     return replace(event, pending=tuple(sorted({*event.pending, *(index for index in late if index < event.index)})))
@@ -215,7 +220,12 @@ def _members_of_causes(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
 
 def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
     """an_old_record_explains_its_reader."""
-    unexplained = [o.rank for o in found.spread.of(Arrival.OWN) if can_be_foreign(o.event)]
+    own = found.spread.of(Arrival.OWN)
+    if not own:
+        return
+    from firstnan.analysis.propagation import can_be_foreign  # a healthy run does not need it
+
+    unexplained = [outcome.rank for outcome in own if can_be_foreign(outcome.event)]
     for rank in unexplained:
         received = (
             call

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstnan.analysis import gaps
 from firstnan.analysis.judge import StepAnswer, is_after_forward
-from firstnan.analysis.liveness import is_live
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Direction, Problem, ProblemKind
 from firstnan.ranges import format_ranges
@@ -168,6 +167,10 @@ def _with_history(cause: RootCause, before: StepAnswer | None) -> RootCause:
 
 
 def _contained(answers: Sequence[StepAnswer]) -> list[Contained]:
+    if not any(summary.events for answer in answers for summary in answer.summaries.values()):
+        return []
+    from firstnan.analysis.liveness import is_live  # a healthy run does not need it
+
     found = []
     for answer in answers:
         for rank, summary in sorted(answer.summaries.items()):

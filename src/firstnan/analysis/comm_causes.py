@@ -8,7 +8,7 @@ from firstnan.analysis.corruption import impossible_ranks, largest, result_bound
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import MatchedCall, Matching
 from firstnan.analysis.mechanism import explain
-from firstnan.analysis.propagation import RankOutcome
+from firstnan.analysis.outcomes import RankOutcome
 from firstnan.analysis.summary import Side
 from firstnan.collectives import Freshness, GroupKnowledge
 from firstnan.dump import Direction

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firstnan.analysis.events import LIVE_ENDINGS, Ending, Event
-from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.outcomes import Arrival, RankOutcome, Spread
 
 _CAUSES = frozenset({Arrival.OWN, Arrival.COMMUNICATION, Arrival.MISSING})
 

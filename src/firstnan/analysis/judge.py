@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firstnan.analysis.matching import Matching, match, world_of
-from firstnan.analysis.propagation import Spread, spread
+from firstnan.analysis.outcomes import Spread
 from firstnan.analysis.summary import RankSummary
 from firstnan.dump import Direction
 from firstnan.report import RootCause, SymptomKind, Where
@@ -46,7 +46,9 @@ def judge(
     matching = match(summaries, world)
     if not any(summary.events or summary.saturated for summary in summaries.values()):
         return StepAnswer(step, summaries, matching, Spread((), frozenset()), (), _absent(summaries, world))
-    from firstnan.analysis import doubt, root_cause  # a healthy run does not need them
+    # A healthy run does not need them.
+    from firstnan.analysis import doubt, root_cause
+    from firstnan.analysis.propagation import spread
 
     spreading = doubt.settle(spread(summaries, matching))
     causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone)

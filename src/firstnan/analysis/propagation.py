@@ -28,59 +28,17 @@ Rules, each tested under its name:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
 from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.liveness import carries_bad, first_live, live_calls
 from firstnan.analysis.matching import MatchedCall, Matching
+from firstnan.analysis.outcomes import Arrival, RankOutcome, Spread
 from firstnan.analysis.summary import CommFact, RankSummary, Side
 from firstnan.collectives import CallKind, Freshness, GroupKnowledge
 from firstnan.dump import Direction, RecordKind
 
 LATENESS = 4
 """Rounds in which events that may come from elsewhere are settled, see :func:`_lateness`."""
-
-
-class Arrival(Enum):
-    """How a rank's first live bad value came to it."""
-
-    OWN = "own"
-    """Its own birth or entry: a root."""
-    RECEIVED = "received"
-    """Through a recorded communication call, from members whose input was bad."""
-    UNRECORDED = "unrecorded"
-    """Through communication that leaves no record."""
-    MISSING = "missing"
-    """From a member that has no record of the call."""
-    COMMUNICATION = "communication"
-    """The call itself: all inputs are clean."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankOutcome:
-    """One rank's first live event and where it came from."""
-
-    rank: int
-    event: Event
-    arrival: Arrival
-    call: MatchedCall | None = None
-    sources: tuple[int, ...] = ()
-    """Ranks that it came from (absent ones for MISSING)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """All first live events of one step."""
-
-    outcomes: tuple[RankOutcome, ...]
-    live_calls: frozenset[int]
-    """Positions in ``Matching.calls`` of the calls whose bad value goes on."""
-    affected: frozenset[int] = frozenset()
-    """Positions of the calls that hold a bad value once a member's first live event has happened."""
-
-    def of(self, arrival: Arrival) -> tuple[RankOutcome, ...]:
-        return tuple(o for o in self.outcomes if o.arrival is arrival)
 
 
 def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:

@@ -12,7 +12,7 @@ from firstnan.analysis.events import Event, EventKind, Origin
 from firstnan.analysis.evidence import evidence_of
 from firstnan.analysis.matching import Matching
 from firstnan.analysis.module_dumps import inside_its_module
-from firstnan.analysis.propagation import Arrival, RankOutcome, Spread
+from firstnan.analysis.outcomes import Arrival, RankOutcome, Spread
 from firstnan.analysis.summary import RankSummary
 from firstnan.ranges import format_ranges
 from firstnan.report import Alternative, Confidence, Mechanism, MechanismKind, Note, RootCause, Where
