@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.analysis.summary import RankSummary
@@ -64,6 +64,7 @@ def without_numbers(sample: Sample) -> Sample:
     return replace(sample, number=None, inner=inner)
 
 
+@settings(deadline=None)
 @given(samples)
 def test_every_value_comes_back(sample: Sample) -> None:
     """NaN is not equal to itself: numbers are compared as they are shown."""

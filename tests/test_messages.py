@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import firstnan
@@ -174,11 +174,13 @@ def test_hostile_parameters_come_out_harmless() -> None:
     assert len(made) < 120
 
 
+@settings(deadline=None)
 @given(st.text(), st.sampled_from(Language))
 def test_any_text_comes_out_printable(value: str, language: Language) -> None:
     assert text("label.through", language, op=value).isprintable()
 
 
+@settings(deadline=None)
 @given(st.floats() | st.integers())
 def test_any_number_has_words(value: float) -> None:
     assert number(value).isprintable()

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.numerics import ValueState, judge, limits, magnitude, normalise_dtype, parse_number
@@ -25,6 +25,7 @@ def written(draw: st.DrawFn) -> str:
     return draw(BLANKS) + cased + draw(BLANKS)
 
 
+@settings(deadline=None)
 @given(written())
 def test_non_finite_numbers_are_read_from_text(text: str) -> None:
     expected = WORDS[text.strip().lower()]
@@ -32,11 +33,13 @@ def test_non_finite_numbers_are_read_from_text(text: str) -> None:
     assert found == expected or (found != found and expected != expected)
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False), BLANKS, BLANKS)
 def test_numbers_are_read_from_text(value: float, before: str, after: str) -> None:
     assert parse_number(before + repr(value) + after) == value
 
 
+@settings(deadline=None)
 @given(st.one_of(st.integers(), st.booleans(), st.floats(allow_nan=False)))
 def test_numbers_are_taken_as_they_are(value: float) -> None:
     assert parse_number(value) == value
@@ -47,6 +50,7 @@ def test_what_is_no_number_is_none(raw: object) -> None:
     assert parse_number(raw) is None
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.binary(), st.lists(st.floats()), st.none()))
 def test_anything_can_be_asked_for_a_number(raw: object) -> None:
     found = parse_number(raw)
@@ -72,11 +76,13 @@ def state_of(high: object, low: object) -> ValueState:
     return ValueState.FINITE if len(known) == 2 else ValueState.UNKNOWN
 
 
+@settings(deadline=None)
 @given(ANY, ANY)
 def test_any_pair_is_judged(high: float | None, low: float | None) -> None:
     assert judge(high, low) is state_of(high, low)
 
 
+@settings(deadline=None)
 @given(ANY, ANY)
 def test_the_order_of_the_two_does_not_matter(high: float | None, low: float | None) -> None:
     assert judge(high, low) is judge(low, high)
@@ -100,6 +106,7 @@ def test_which_states_are_bad() -> None:
     assert [state for state in ValueState if state.is_unknown] == [ValueState.UNKNOWN]
 
 
+@settings(deadline=None)
 @given(ANY, ANY)
 def test_the_magnitude_is_the_larger_absolute_value(high: float | None, low: float | None) -> None:
     found = magnitude(high, low)

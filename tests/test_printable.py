@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.printable import cells, printable, shorten, show
@@ -36,6 +36,7 @@ def test_wide_characters_take_two_columns() -> None:
     assert cells("源卡 2") == 6
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.integers(8, 60))
 def test_shown_text_is_printable_and_short(raw: str, limit: int) -> None:
     made = show(raw, limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.ranges import format_ranges, parse_ranges
@@ -23,6 +23,7 @@ def test_what_is_no_list_is_refused(wrong: str) -> None:
         parse_ranges(wrong)
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 5000), min_size=1))
 def test_writing_and_reading_give_the_same_numbers(numbers: set[int]) -> None:
     assert set(parse_ranges(format_ranges(numbers))) == numbers

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.errors import InputError
@@ -125,6 +125,7 @@ def test_a_damaged_report_is_refused() -> None:
         from_dict(document)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=8),

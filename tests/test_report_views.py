@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import jsonschema
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.numerics import ValueState
@@ -30,6 +30,7 @@ from reporters.sample_reports import ANOMALY
 LETTERS = st.text(alphabet=WORST_LAST, max_size=60)
 
 
+@settings(deadline=None)
 @given(LETTERS)
 def test_cells_come_back_from_their_short_form(letters: str) -> None:
     assert unpack_cells(pack_cells(letters)) == letters
@@ -40,6 +41,7 @@ def test_a_source_is_worse_than_all_else() -> None:
     assert worst("") == Cell.NONE.value
 
 
+@settings(deadline=None)
 @given(
     st.lists(LETTERS.filter(lambda text: len(text) >= 12).map(lambda text: text[:12]), min_size=1, max_size=4),
     st.integers(1, 14),

@@ -7,7 +7,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.readers import lenient_json
@@ -211,6 +211,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON, st.sampled_from([None, 1]), st.booleans())
 def test_sound_text_gives_what_the_standard_library_gives(value: object, indent: int | None, ascii_only: bool) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
@@ -221,6 +222,7 @@ def test_sound_text_gives_what_the_standard_library_gives(value: object, indent:
         assert parsed.notes == ()
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=60) | st.text(alphabet='{}[]",:0123456789.eE-+NaInfitysrue\\u \n', max_size=60).map(str.encode)
 )
@@ -229,6 +231,7 @@ def test_any_bytes_give_an_answer(data: bytes) -> None:
     assert (parsed.value is None) or parsed.fault is None
 
 
+@settings(deadline=None)
 @given(JSON.filter(lambda value: isinstance(value, (dict, list)) and bool(value)), st.data())
 def test_every_cut_of_a_sound_text_is_read(value: object, draw: st.DataObject) -> None:
     data = json.dumps(value, indent=1).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.dump import Direction, RecordKind
@@ -64,6 +64,7 @@ CALL = st.integers(0, 10**12)
 DIRECTION = st.sampled_from(list(Direction))
 
 
+@settings(deadline=None)
 @given(WORD.filter(lambda w: w not in {"Module", "Cell"}), st.lists(WORD, min_size=1, max_size=3), CALL, DIRECTION)
 def test_round_trip_of_api_names(prefix: str, api: list[str], call: int, direction: Direction) -> None:
     name = parse_name(f"{prefix}.{'.'.join(api)}.{call}.{direction.value}")
@@ -72,6 +73,7 @@ def test_round_trip_of_api_names(prefix: str, api: list[str], call: int, directi
     )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["Module", "Cell"]), st.lists(PART, min_size=0, max_size=5), WORD, CALL, DIRECTION, st.booleans()
 )
@@ -85,12 +87,14 @@ def test_round_trip_of_module_names(
     )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(PART, min_size=0, max_size=5), WORD, st.none() | CALL)
 def test_round_trip_of_gradient_names(path: list[str], cls: str, k: int | None) -> None:
     name = parse_name(".".join(["Module", *path, cls, "parameters_grad"]) + ("" if k is None else f".{k}"))
     assert (name.kind, name.path, name.api, name.call, name.direction) == (GRAD, ".".join(path), cls, k, B)
 
 
+@settings(deadline=None)
 @given(st.text() | st.text(alphabet="._0123456789forwadbckMule²٣", max_size=60))
 def test_any_text_is_a_name(full: str) -> None:
     name = parse_name(full)

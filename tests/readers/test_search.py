@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.readers import search
@@ -47,6 +47,7 @@ def test_versions_without_a_target_copy_first(monkeypatch: pytest.MonkeyPatch) -
     assert target == b"bZnZnZ"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.binary(min_size=1, max_size=4), st.integers(0, 300), st.integers(0, 300))
 def test_both_give_the_same(data: bytes, needle: bytes, start: int, end: int) -> None:
     start, end = min(start, len(data)), min(end, len(data))

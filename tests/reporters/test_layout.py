@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstnan.printable import cells, printable
@@ -87,6 +87,7 @@ def test_the_tone_of_a_word_survives_wrapping() -> None:
     assert [span.tone for part in wrap(line, 20) for span in part] == [Tone.PLAIN, Tone.BAD]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=5), st.integers(8, 80))
 def test_no_line_is_wider_than_asked_and_nothing_is_lost(texts: list[str], width: int) -> None:
     spans = tuple(Span(printable(text)) for text in texts)
@@ -95,6 +96,7 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(texts: list[str], width
     assert "".join("".join(parts).split()) == "".join("".join(span.text for span in spans).split())
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(20, 80))
 def test_blocks_keep_within_the_width(text: str, width: int) -> None:
     span = Span(printable(text))
