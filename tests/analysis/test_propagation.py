@@ -481,3 +481,17 @@ def test_absent_member_is_the_source_of_an_asynchronous_call(tmp_path: Path) -> 
         end(rank)
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.rank, cause.where) == (2, Where.MISSING_RANK)
+
+
+def test_an_asynchronous_call_that_spared_another_member_does_not_explain_its_reader(tmp_path: Path) -> None:
+    """The third member has no dump, and the second got a good result: the reader's NaN is one of its own."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.all_reduce(t(1.0), t(1.0 if number else 2.0), (0, 1, 2), async_op=bool(number))
+        rank.op("Torch.add", [t(1.0, shape=(3,)), t(1.0, shape=(3,))], [t(2.0, shape=(3,))])
+        value = NAN if number else 1.0
+        rank.op("Tensor.__truediv__", [t(value), 2], [t(value)])
+        end(rank, value)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.op_name, cause.where) == (1, "Tensor.__truediv__.0.forward", Where.UNDUMPED_OPERATOR)

@@ -227,9 +227,10 @@ def _stale(
     if sources:
         return RankOutcome(rank, event, Arrival.RECEIVED, call, sources)
     others = tuple(r for r, f in call.members.items() if r != rank and f.received is Side.BAD)
-    if others or call.absent:
-        return _received(rank, event, call, first, gone)
-    return None
+    if not others and not call.absent:
+        return None
+    outcome = _received(rank, event, call, first, gone)
+    return outcome if others or outcome.arrival is not Arrival.COMMUNICATION else None
 
 
 def _same_size(fact: CommFact, event: Event) -> bool:
