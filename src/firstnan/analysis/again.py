@@ -226,14 +226,13 @@ def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
     from firstnan.analysis.propagation import can_be_foreign  # a healthy run does not need it
 
     unexplained = [outcome.rank for outcome in own if can_be_foreign(outcome.event)]
+    passed = [
+        (call, frozenset(call.clean))
+        for call in (found.matching.calls if unexplained else ())
+        if call.clean and any(fact.sent is Side.BAD for fact in call.members.values())
+    ]
     for rank in unexplained:
-        received = (
-            call
-            for call in found.matching.calls
-            if rank in call.clean
-            and not (call.is_p2p and call.receiver != rank)
-            and any(fact.sent is Side.BAD for fact in call.members.values())
-        )
+        received = (call for call, clean in passed if rank in clean and not (call.is_p2p and call.receiver != rank))
         for call in itertools.islice(received, MOST_RECEIVES):
             yield rank, call
 
