@@ -37,7 +37,7 @@ def run(function: Callable[[], R]) -> R:
     context = multiprocessing.get_context("fork")
     answers, answering = context.Pipe(duplex=False)
     watched, watching = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(function, answering, watched, (answers, watching)), daemon=False)
+    process = context.Process(target=_answer, args=(function, answering, watched, (answers, watching)))
     process.start()
     answering.close()
     watched.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from firstnan.analysis.judge import StepAnswer
 from firstnan.analysis.matching import MatchedCall
@@ -22,11 +23,11 @@ MAX_COLLECTIVES = 500
 """Affected calls that a report lists; the first ones in causal order."""
 
 
-def listed(answer: StepAnswer) -> list[tuple[int, CollectiveReport]]:
-    """Affected calls that matter, the causally first one first, each with its position in ``Matching.calls``."""
+def listed(answer: StepAnswer, positions: Sequence[int]) -> list[tuple[int, CollectiveReport]]:
+    """The first of these calls, as many as a report holds, each with its position in ``Matching.calls``."""
     found: list[tuple[int, CollectiveReport]] = []
     entries = 0
-    for position in in_order(answer)[:MAX_COLLECTIVES]:
+    for position in positions[:MAX_COLLECTIVES]:
         report = _collective(answer, answer.matching.calls[position])
         found.append((position, report))
         entries += report.total_ranks

@@ -177,7 +177,8 @@ def _with_receives(event: Event, late: Iterable[int]) -> Event:
 
     if event.kind is not EventKind.ENTRY:
         return event
-    return replace(event, pending=tuple(sorted({*event.pending, *(index for index in late if index < event.index)})))
+    pending = {*event.pending, *(index for index in late if index < event.index)}
+    return replace(event, pending=tuple(sorted(pending, reverse=True)))  # the latest first
 
 
 def _uncounted(summaries: Mapping[int, RankSummary]) -> list[Question]:

@@ -107,14 +107,15 @@ class _Views(NamedTuple):
             return cls()
         from firstnan.analysis import affected, call_map, nearby  # a healthy run does not need them
 
-        listed = affected.listed(bad) if bad else []
+        order = affected.in_order(bad) if bad else []
+        listed = affected.listed(bad, order) if bad else []
         calls = call_map.call_map(shown, affected.state_of, affected.affected_calls(shown), listed)
         if bad is None:
             return cls(call_map=calls)
         first = [(o.rank, o.event.index, o.event.nearby) for o in bad.spread.outcomes]
         around = nearby.surroundings(bad.step, first, [cause.rank for cause in bad.causes])
         found = tuple(collective for _, collective in listed)
-        return cls(found, affected.hops(bad), calls, around, len(affected.in_order(bad)))
+        return cls(found, affected.hops(bad), calls, around, len(order))
 
 
 def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[tuple[RootCause, ...], int]:
