@@ -20,7 +20,7 @@ _NAMED = b'.forward": {'
 _DTYPE = b'"dtype": '
 _LAST_KEY = b'"requires_grad": '
 _NUMBERS = re.compile(rb'"(?:Max|Min|Mean|Norm)": [^\n]*')
-_UNUSUAL = re.compile(rb'"M(?:ax|in)": (?:NaN|-?Infinity|")')
+_UNUSUAL = re.compile(rb'"M(?:ax|in)": +(?:NaN|-?Infinity|")')
 MAX_KNOWN = 10_000
 """Calls that are kept apart; more are forgotten and parsed again."""
 

@@ -25,7 +25,8 @@ def _table() -> bytes:
     table = bytearray(_FOREIGN * 256)
     table[0x0A] = 0x0A
     table[0x20:0x7F] = bytes(range(0x20, 0x7F))
-    for byte in b'xnNI"[{':  # the last letter of Max and Min; beginnings of null, NaN, Infinity, "...", [...], {...}
+    # the last letter of Max and Min; beginnings of null, NaN, Infinity, "...", [...], {...}; a second blank
+    for byte in b'xnNI"[{ ':
         table[byte] = _NO_NUMBER[0]
     for byte in b"ai":
         table[byte] = _EXTREME[0]
@@ -34,9 +35,9 @@ def _table() -> bytes:
 
 SHADOW = _table()
 """Byte -> its class; bytes that MSProbe never writes have the class 0."""
-UNUSUAL = b"MYZZ: Z"
+UNUSUAL = b"MYZZ:ZZ"
 """In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true`` or ``false``."""
-NEGATIVE = b"MYZZ: -Z"
+NEGATIVE = b"MYZZ:Z-Z"
 """In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
 _NULL = b'"Max": n'
 _PLACEHOLDER = b'_index": '
