@@ -107,7 +107,7 @@ def conclude(
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
         by_step.setdefault(summary.step, {})[summary.rank] = summary
-    answers = [answer(step, by_step[step], known, ask, alone=alone) for step in sorted(by_step)]
+    answers = [answer(step, by_step[step], known, ask, alone=alone, left_out=left_out) for step in sorted(by_step)]
     report = assemble.report(path, with_skips(answers), problems, known, left_out)
     rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
     report = replace(report, caveats=(*report.caveats, *rejected))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from firstnan.analysis.comm_causes import call_mechanism, communication_causes
 from firstnan.analysis.matching import MatchedCall, Matching
@@ -18,9 +18,12 @@ _UNREAD = frozenset({ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE, ProblemKi
 
 
 def absent_causes(
-    step: int, outcomes: tuple[RankOutcome, ...], summaries: Mapping[int, RankSummary]
+    step: int, outcomes: tuple[RankOutcome, ...], summaries: Mapping[int, RankSummary], left_out: Collection[int]
 ) -> list[RootCause]:
-    """absent_member_is_the_source: the ranks that every infected call can have got it from."""
+    """absent_member_is_the_source: the ranks that every infected call can have got it from.
+
+    ``left_out`` are ranks that were not asked for: they are not said to have no dump.
+    """
     if not outcomes:
         return []
     overflowed = [o for o in outcomes if o.call and _reduction_overflows(o.call)]
@@ -37,7 +40,7 @@ def absent_causes(
         if not reached:
             continue
         explained.update(o.rank for o in reached)
-        causes.append(_missing_cause(step, rank, reached, summaries.get(rank)))
+        causes.append(_missing_cause(step, rank, reached, _what_is_there(rank, summaries.get(rank), left_out)))
     return causes
 
 
@@ -85,7 +88,7 @@ def _narrow(outcome: RankOutcome) -> tuple[int, ...]:
     return tuple(r for r in senders if r in outcome.sources) or outcome.sources
 
 
-def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: RankSummary | None) -> RootCause:
+def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: Note) -> RootCause:
     first = reached[0]
     others = tuple(r for r in first.sources if r != rank)
     brought: dict[str, list[int]] = {}
@@ -93,13 +96,13 @@ def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: Rank
         name = outcome.call.members[outcome.rank].call.name if outcome.call else outcome.event.record.name.full
         brought.setdefault(name, []).append(outcome.rank)
     receivers = format_ranges(o.rank for o in reached)
-    notes = [_what_is_there(rank, there)]
+    notes = [there]
     for name, ranks in brought.items():
         params: dict[str, NoteValue] = {"rank": rank, "op_name": name, "receivers": format_ranges(ranks)}
         notes.append(Note("evidence.missing_rank", params))
     if others:
         notes.append(Note("evidence.other_missing", {"ranks": format_ranges(others)}))
-    key = notes[0].key.removeprefix("evidence.rank_")
+    key = there.key.removeprefix("evidence.rank_")
     why = Note(f"why.missing_rank_{key}", {"rank": rank, "receivers": receivers})
     return RootCause(
         step=step,
@@ -113,10 +116,10 @@ def _missing_cause(step: int, rank: int, reached: list[RankOutcome], there: Rank
     )
 
 
-def _what_is_there(rank: int, there: RankSummary | None) -> Note:
-    """No dump, one that could not be read, an empty one, or one that ends before the call."""
+def _what_is_there(rank: int, there: RankSummary | None, left_out: Collection[int]) -> Note:
+    """No dump, one that was not asked for or could not be read, an empty one, or one that ends before the call."""
     if there is None:
-        return Note("evidence.rank_absent", {"rank": rank})
+        return Note("evidence.rank_left_out" if rank in left_out else "evidence.rank_absent", {"rank": rank})
     failed = next((p for p in there.problems if p.kind in _UNREAD), None)
     if not there.records and failed is not None:
         return Note("evidence.rank_unreadable", {"rank": rank, "reason": failed.detail or failed.kind.value})

@@ -68,14 +68,20 @@ Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
 
 
 def answer(
-    step: int, summaries: Mapping[int, RankSummary], known: Collection[int], ask: Ask, *, alone: bool
+    step: int,
+    summaries: Mapping[int, RankSummary],
+    known: Collection[int],
+    ask: Ask,
+    *,
+    alone: bool,
+    left_out: Collection[int] = (),
 ) -> StepAnswer:
-    """Root causes of one step, with second looks where these are needed."""
+    """Root causes of one step (:func:`firstnan.analysis.judge.judge`), with second looks where these are needed."""
     have = dict(summaries)
 
     def judged(questions: Collection[Question]) -> StepAnswer:
         have.update((summary.rank, summary) for summary in (ask(questions) if questions else ()))
-        return judge(step, have, known, alone=alone)
+        return judge(step, have, known, alone=alone, left_out=left_out)
 
     found = judged(_uncounted(have))
     questions = _asked_for(found, itertools.chain(_members_of_causes(found), _earlier_receives(found)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +53,6 @@ def report(
     shown = bad or (answers[-1] if answers else None)
     views = _Views.of(bad, shown)
     causes, more_causes = _causes(bad, answers) if bad else ((), 0)
-    causes = tuple(_with_choice(cause, left_out) for cause in causes)
     contained = _contained(answers)
     return Report(
         verdict=Verdict.ANOMALY if bad else Verdict.CLEAN if judged else Verdict.UNKNOWN,
@@ -132,21 +131,6 @@ def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[tuple[RootC
         rest = [c for c in rest if (c.op_name, c.where) != (cause.op_name, cause.where)]
         kept.append(replace(cause, ranks_also=(*cause.ranks_also, *same)))
     return tuple(kept), len(rest)
-
-
-def _with_choice(cause: RootCause, left_out: Collection[int]) -> RootCause:
-    """A rank that the caller did not ask for is not said to have no dump."""
-    if cause.where is not Where.MISSING_RANK or cause.rank not in left_out:
-        return cause
-    why = cause.mechanism.explanation
-    if why.key != "why.missing_rank_absent":
-        return cause
-    evidence = tuple(
-        Note("evidence.rank_left_out", note.params) if note.key == "evidence.rank_absent" else note
-        for note in cause.evidence
-    )
-    mechanism = replace(cause.mechanism, explanation=Note("why.missing_rank_left_out", why.params))
-    return replace(cause, evidence=evidence, mechanism=mechanism)
 
 
 def _with_history(cause: RootCause, before: StepAnswer | None) -> RootCause:

@@ -35,12 +35,17 @@ class StepAnswer:
 
 
 def judge(
-    step: int, summaries: Mapping[int, RankSummary], known_ranks: Collection[int], *, alone: bool = False
+    step: int,
+    summaries: Mapping[int, RankSummary],
+    known_ranks: Collection[int],
+    *,
+    alone: bool = False,
+    left_out: Collection[int] = (),
 ) -> StepAnswer:
     """Root causes of one step.
 
-    ``known_ranks`` are all ranks that have a folder in any step, readable or not; ``alone`` says that one rank is
-    looked at on purpose.
+    ``known_ranks`` are all ranks that have a folder in any step, readable or not, ``left_out`` those of them that
+    were not asked for; ``alone`` says that one rank is looked at on purpose.
     """
     world = world_of(summaries.values(), known_ranks)
     matching = match(summaries, world)
@@ -51,7 +56,7 @@ def judge(
     from firstnan.analysis.propagation import spread
 
     spreading = doubt.settle(spread(summaries, matching))
-    causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone)
+    causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone, left_out=left_out)
     undecided = doubt.is_only_undecided(spreading)
     absent = _absent(summaries, world)
     return StepAnswer(step, summaries, matching, spreading, causes, absent, undecided=undecided)

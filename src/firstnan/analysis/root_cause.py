@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from firstnan.analysis import mechanism
@@ -28,10 +28,17 @@ MAX_ALTERNATIVES = 8
 
 
 def root_causes(
-    step: int, summaries: Mapping[int, RankSummary], matching: Matching, spread: Spread, *, alone: bool = False
+    step: int,
+    summaries: Mapping[int, RankSummary],
+    matching: Matching,
+    spread: Spread,
+    *,
+    alone: bool = False,
+    left_out: Collection[int] = (),
 ) -> tuple[RootCause, ...]:
     """Every independent cause of one step; their order does not depend on the order of ranks in folders.
 
+    ``left_out``: ranks that were not asked for.
     ``alone``: only one rank is looked at, on purpose: what it received is named where it came in.
     """
     if alone:
@@ -43,7 +50,7 @@ def root_causes(
         causes.append(replace(cause, alternatives=(*beside, *cause.alternatives)[:MAX_ALTERNATIVES]))
     causes += communication_causes(step, spread.of(Arrival.COMMUNICATION))
     absent = spread.of(Arrival.MISSING)
-    causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries)
+    causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries, left_out)
     if not causes:
         causes += [
             _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries)
