@@ -113,6 +113,7 @@ BEYOND = dump({**SOUND, "Torch.a.0.forward": record(output=[STAT])})
 WITHOUT_MAX = record(output=[{key: value for key, value in STAT.items() if key != "Max"}])
 LIST_AS_MAX = record(output=[STAT | {"Max": []}])
 OBJECT_AS_MIN = record(output=[STAT | {"Min": {"a": 1}}])
+SHARED_LINE = dump(SOUND).replace(b'{},\n   "output"', b'{}, "output"', 1)
 NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dtype": "odd"}]}
 
 
@@ -127,6 +128,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
         dump(SOUND, task=[]),
         dump(SOUND, task={}),
         LATE,
+        SHARED_LINE,
         gap(dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX}), reason=TAKEN_FOR_GRANTED),
         dump({"Torch.a.0.forward": WITHOUT_MAX, **SOUND}),
         dump({**SOUND, "Torch.a.0.forward": LIST_AS_MAX}),
@@ -135,7 +137,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
     ],
     ids=[
         "400_digits", "1e999", "nan_behind_two_blanks", "inf_behind_two_blanks",
-        "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "no_max",
+        "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line", "no_max",
         "no_max_among_the_first", "max_is_a_list", "min_is_an_object", "no_float",
     ],
 )  # fmt: skip

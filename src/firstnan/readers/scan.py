@@ -153,7 +153,8 @@ class ScannedDump:
                 if found:
                     raise Doubt("gradients of parameters with an output")
             elif not found:
-                parse(buffer, begin, stop)
+                if "output" in parse(buffer, begin, stop)[1]:
+                    raise Doubt("an output that does not stand on a line of its own")
                 self._unfinished.append((index, name))
             elif found > 1:
                 raise Doubt("a record with two outputs")
