@@ -114,6 +114,7 @@ WITHOUT_MAX = record(output=[{key: value for key, value in STAT.items() if key !
 LIST_AS_MAX = record(output=[STAT | {"Max": []}])
 OBJECT_AS_MIN = record(output=[STAT | {"Min": {"a": 1}}])
 SHARED_LINE = dump(SOUND).replace(b'{},\n   "output"', b'{}, "output"', 1)
+GRADIENT_AS_KEY = record(input_args=[STAT | {"Module.a.parameters_grad": 3.5}])
 NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dtype": "odd"}]}
 
 
@@ -129,6 +130,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
         dump(SOUND, task={}),
         LATE,
         SHARED_LINE,
+        dump({**SOUND, "Torch.a.0.forward": {k: v for k, v in GRADIENT_AS_KEY.items() if k != "output"}}),
         gap(dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX}), reason=TAKEN_FOR_GRANTED),
         dump({"Torch.a.0.forward": WITHOUT_MAX, **SOUND}),
         dump({**SOUND, "Torch.a.0.forward": LIST_AS_MAX}),
@@ -137,7 +139,8 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
     ],
     ids=[
         "400_digits", "1e999", "nan_behind_two_blanks", "inf_behind_two_blanks",
-        "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line", "no_max",
+        "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line",
+        "gradient_as_a_key", "no_max",
         "no_max_among_the_first", "max_is_a_list", "min_is_an_object", "no_float",
     ],
 )  # fmt: skip

@@ -39,7 +39,7 @@ _LONGEST_HEADER = 1 << 14
 _END = b"\n }\n}"
 _TASKS = ("statistics", "tensor")
 """Tasks whose records hold statistics."""
-_GRADIENTS = b".parameters_grad"
+_GRADIENTS = (b'.parameters_grad": {', b".parameters_grad.")
 _BACKWARD = b".backward"
 MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
@@ -118,7 +118,7 @@ class ScannedDump:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
         without = count - text.count(OUTPUT, start, end)
-        if without and without != text.count(_GRADIENTS, start, end):
+        if without and without != sum(text.count(mark, start, end) for mark in _GRADIENTS):
             self._without_output(buffer, start, end)
         self._sieve.check(buffer, start, end)
         self._sieve.placeholders(buffer, start, end)
