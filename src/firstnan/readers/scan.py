@@ -40,6 +40,7 @@ _END = b"\n }\n}"
 _TASKS = ("statistics", "tensor")
 """Tasks whose records hold statistics."""
 _GRADIENTS = (b'.parameters_grad": {', b".parameters_grad.")
+"""Begin records of gradients of parameters: the last part of the name, or the last but a number (26.x)."""
 _BACKWARD = b".backward"
 MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
