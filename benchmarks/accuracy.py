@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import firstnan
-from firstnan.report import CollectiveReport, Report, RootCause
+from firstnan.answer.model import CollectiveReport, Report, RootCause
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,18 @@ from fuzz_scan import scan
 from promises import BrokenPromiseError, promise
 
 import firstnan
-from firstnan.dump import ProblemKind, RankDump, RankFolder
-from firstnan.errors import InputError
-from firstnan.readers import callsite, lenient_json, msprobe
-from firstnan.readers.callsite import MAX_CHAIN
-from firstnan.readers.files import Fault
-from firstnan.readers.names import parse_name
-from firstnan.report import Report
-from firstnan.report_json import dumps
+from firstnan.answer.model import Report
+from firstnan.dump.errors import InputError
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.names import parse_name
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.view import RankDump
+from firstnan.read.callers import call_site
+from firstnan.read.callers.call_site import MAX_CHAIN
+from firstnan.read.files import Fault
+from firstnan.read.json import lenient
+from firstnan.read.records import full_reader
+from firstnan.show.json import dumps
 
 Target = Callable[[bytes], None]
 
@@ -51,14 +55,14 @@ def names(data: bytes) -> None:
 
 def without_jiter() -> AbstractContextManager[object]:
     """Sound files go through the standard library inside."""
-    return mock.patch.object(lenient_json, "_from_json", None)
+    return mock.patch.object(lenient, "_from_json", None)
 
 
 def json_text(data: bytes) -> None:
     """Never raises; the same with jiter and without; what the standard library reads is read alike."""
-    found = lenient_json.loads(data)
+    found = lenient.loads(data)
     with without_jiter():
-        other = lenient_json.loads(data)
+        other = lenient.loads(data)
     promise(repr(found) == repr(other), f"jiter and the standard library agree: {found!r} / {other!r}")
     promise(found.fault is None or found.value is None, "a fault gives no value")
     if found.cut is not None:
@@ -91,10 +95,10 @@ def _as_read(value: object) -> object:
 def json_cut(data: bytes) -> None:
     """The first two bytes say where the rest is cut: what is salvaged stands in the whole, in the same place."""
     place, text = int.from_bytes(data[:2], "big"), data[2:]
-    whole = lenient_json.loads(text)
+    whole = lenient.loads(text)
     if whole.cut is not None or whole.fault is not None or whole.notes or not text:
         return
-    part = lenient_json.loads(text[: place % len(text)])
+    part = lenient.loads(text[: place % len(text)])
     if part.fault is None:
         promise(_is_part(part.value, whole.value, root=True), f"{part.value!r} is a part of {whole.value!r}")
 
@@ -119,16 +123,19 @@ def served(files: Mapping[str, bytes]) -> Iterator[None]:
     def read_bytes(path: Path) -> bytes | Fault:
         return files.get(path.name, Fault(True, "no such file"))
 
-    with mock.patch.object(msprobe, "read_bytes", read_bytes), mock.patch.object(callsite, "read_bytes", read_bytes):
+    with (
+        mock.patch.object(full_reader, "read_bytes", read_bytes),
+        mock.patch.object(call_site, "read_bytes", read_bytes),
+    ):
         yield
 
 
 def dump(data: bytes) -> None:
     """dump.json: no content raises, nothing is skipped in silence, places are in order."""
     with served({"dump.json": data}):
-        found = msprobe.read(FOLDER)
+        found = full_reader.read(FOLDER)
         with without_jiter():
-            other = msprobe.read(FOLDER)
+            other = full_reader.read(FOLDER)
     promise(repr(found) == repr(other), "jiter and the standard library agree")
     _check(found)
 
@@ -149,9 +156,9 @@ def chains(data: bytes) -> None:
     """construct.json and stack.json: the text before the first NUL is one, the text behind it the other."""
     construct, _, stack = data.partition(b"\0")
     with served({"construct.json": construct, "stack.json": stack}):
-        parents, _ = callsite.parents(FOLDER)
+        parents, _ = call_site.parents(FOLDER)
         asked = [*list(parents)[:5], "Functional.linear.0.backward", "Module.a.B.parameters_grad"]
-        sites, problems = callsite.read(FOLDER, asked)
+        sites, problems = call_site.read(FOLDER, asked)
     promise(set(sites) == set(asked), "every name gets a call site")
     for name, site in sites.items():
         promise(site.chain[0] == name, "a chain begins with the record itself")

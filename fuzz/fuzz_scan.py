@@ -10,20 +10,22 @@ from pathlib import Path
 
 from promises import promise
 
-from firstnan import rulebook
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.collectives import is_communication
-from firstnan.dump import RankFolder, RankView
-from firstnan.readers import lenient_json, msprobe
-from firstnan.readers.record_index import Doubt
-from firstnan.readers.scan import ScannedDump
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.view import RankView
+from firstnan.operators import table
+from firstnan.operators.communication import is_communication
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.suspects import Lookout
+from firstnan.read.json import lenient
+from firstnan.read.records import full_reader
+from firstnan.read.scan.record_index import Doubt
+from firstnan.read.scan.sweep import ScannedDump
 
 _BUFFERS = (700, 1 << 19)
 """Small enough that most records meet the end of a buffer; and as usual."""
 _BEYOND_DOUBLE = re.compile(rb"[0-9]{309}|[0-9][eE]\+?[0-9]{3}")
-"""Numbers that the scan reader takes for finite ones (see :mod:`firstnan.readers.scan`), and some that are."""
-_BOOK = rulebook.load()
+"""Numbers that the scan reader takes for finite ones (see :mod:`firstnan.read.scan.sweep`), and some that are."""
+_BOOK = table.load()
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
@@ -53,10 +55,10 @@ def _compare(data: bytes) -> None:
     """Damage that leaves the layout whole may go unseen by the scan reader; it must only not fail then."""
     folder = _folder()
     (folder.path / "dump.json").write_bytes(data)
-    parsed = lenient_json.loads(data)
+    parsed = lenient.loads(data)
     sound = parsed.cut is None and parsed.fault is None and not parsed.notes and _is_written(parsed.value)
     sound = sound and _BEYOND_DOUBLE.search(data) is None
-    whole = WholeDump(msprobe.read(folder), _watch())
+    whole = WholeDump(full_reader.read(folder), _watch())
     for buffer in _BUFFERS:
         try:
             scanned = ScannedDump(folder, _watch(), buffer)
@@ -116,7 +118,7 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
 
 
 def _calls(view: RankView) -> list[tuple[int, bool, str]]:
-    """What :data:`firstnan.dump.Passed` promises of each call that the analysis knows."""
+    """What :data:`firstnan.dump.view.Passed` promises of each call that the analysis knows."""
     return [
         (index, is_bad(), repr((like.groups, like.peers)))
         for index, like, is_bad in view.communication()

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from firstnan import parts, stages
-from firstnan.options import Options
-from firstnan.parts import Part
-from firstnan.readers import layout
-from firstnan.report import Report
+from firstnan.answer.model import Report
+from firstnan.dump.options import Options
+from firstnan.read.layout import dump_layout
+from firstnan.run import parts, two_stage
+from firstnan.run.parts import Part
 
 
 def split(dump: Path, root: Path) -> list[Path]:
     """A copy of the dump with the even ranks, and one with the odd ones; the dump alone where it holds one rank."""
-    folders = layout.find(dump).folders
+    folders = dump_layout.find(dump).folders
     hosts = []
     for number in (0, 1):
         others = [folder for folder in folders if folder.rank % 2 != number]
@@ -36,7 +36,7 @@ def scan(hosts: Iterable[Path], root: Path, others: Iterable[Part] = (), **optio
     for host in hosts:
         beside = [part for part in others if Path(part.path) != host]
         file = root / f"{host.name}.json"
-        part = stages.scan(host, Options(jobs=1, **options), others=beside)
+        part = two_stage.scan(host, Options(jobs=1, **options), others=beside)
         file.write_text(parts.to_text(part), encoding="utf-8")
         files.append(file)
     return files

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from firstnan import apart
-from firstnan.errors import InputError, UsageError
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.run import child_process
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def test_it_gives_what_the_function_gives_from_another_process() -> None:
-    there, answer = apart.run(lambda: (os.getpid(), "x" * 1_000_000))
+    there, answer = child_process.run(lambda: (os.getpid(), "x" * 1_000_000))
     assert there != os.getpid()
     assert answer == "x" * 1_000_000
 
@@ -32,7 +32,7 @@ def test_an_error_comes_with_its_advice() -> None:
         raise UsageError("no such rank", hint="there are 0-7")
 
     with pytest.raises(UsageError, match="no such rank") as caught:
-        apart.run(refused)
+        child_process.run(refused)
     assert caught.value.hint == "there are 0-7"
 
 
@@ -41,7 +41,7 @@ def test_too_little_memory_there_is_too_little_here() -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        apart.run(greedy)
+        child_process.run(greedy)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_too_little_memory_there_is_too_little_here() -> None:
 )
 def test_a_process_that_is_ended_is_no_answer(ending: object, told: str) -> None:
     with pytest.raises(InputError, match=told) as caught:
-        apart.run(ending)  # type: ignore[arg-type]
+        child_process.run(ending)  # type: ignore[arg-type]
     assert caught.value.exit_code == 3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import firstnan
-from firstnan import errors
+from firstnan.dump import errors
 
 
 def test_the_public_names_are_sorted_and_there() -> None:

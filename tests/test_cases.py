@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import firstnan
-from firstnan import cli
-from firstnan.errors import InputError
-from firstnan.report import Report
+from firstnan.answer.model import Report
+from firstnan.cli import main as cli
+from firstnan.dump.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 OWN = sorted((ROOT / "tests" / "data" / "own").glob("*.tar.gz"))

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 import firstnan
-from firstnan import apart, cli, engines, pipeline
-from firstnan.dump import Direction, Record, RecordKind, RecordName
-from firstnan.errors import InputError, UsageError
-from firstnan.excerpt import Excerpt
-from firstnan.options import EngineKind, Options
-from firstnan.report import Report
+from firstnan.answer.model import Report
+from firstnan.cli import main as cli
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.dump.options import EngineKind, Options
+from firstnan.dump.records import Direction, Record, RecordKind, RecordName
+from firstnan.rank.excerpt import Excerpt
+from firstnan.run import child_process, engines, pipeline
 from reporters.sample_reports import ALL, ANOMALY, CLEAN, UNKNOWN
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
@@ -182,7 +183,7 @@ def test_ray_that_ends_its_process_is_no_anomaly(
 def test_options_reach_the_pipeline(
     calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "run", lambda function: function())
+    monkeypatch.setattr(child_process, "run", lambda function: function())
     run(
         [
             *("analyze", dump, "--step", "0,2-4", "--step", "9", "--ranks", "0-7,9", "--rules", "r.toml"),
@@ -363,7 +364,7 @@ def test_a_closed_pipe_is_quiet_and_a_full_one_is_told(
 def test_a_closed_pipe_in_a_real_process() -> None:
     script = (
         "import sys\n"
-        "from firstnan.cli import main\n"
+        "from firstnan.cli.main import main\n"
         "code = main(['schema'])\n"
         "print(code, file=sys.stderr)\n"
         "sys.exit(code)\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import firstnan
-from firstnan import cli
+from firstnan.cli import main as cli
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
 HEALTHY = Path(__file__).resolve().parents[1] / "examples" / "small" / "masks"

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.analysis.summary import RankSummary
-from firstnan.codec import CodecError, decode, encode
-from firstnan.dump import TensorStat
-from firstnan.numerics import ValueState
+from firstnan.dump.records import TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.rank.summary import RankSummary
+from firstnan.run.codec import CodecError, decode, encode
 
 
 class Colour(Enum):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Json, Run, group, p2p_op, record, scalar, t
-from firstnan.collectives import (
+from firstnan.dump.records import Record
+from firstnan.operators.communication import (
     ROLES,
     CallKind,
     CommCall,
@@ -21,7 +22,6 @@ from firstnan.collectives import (
     is_communication,
     without_stale,
 )
-from firstnan.dump import Record
 
 BUFFER, IN, OUT, OTHER = t(111.0), t(1.0), t(2.0), t(3.0)
 """Old content of a buffer, the real input, the real result, a second one."""

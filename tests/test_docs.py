@@ -15,11 +15,11 @@ from types import ModuleType
 import pytest
 
 import firstnan
-from firstnan.arguments import EXIT_CODES, parser
-from firstnan.dump import ProblemKind
-from firstnan.report import Confidence, MechanismKind, RankState, Report, Verdict, Where
-from firstnan.report_json import dumps
-from firstnan.rulebook import OperatorKind
+from firstnan.answer.model import Confidence, MechanismKind, RankState, Report, Verdict, Where
+from firstnan.cli.parser import EXIT_CODES, parser
+from firstnan.dump.problems import ProblemKind
+from firstnan.operators.table import OperatorKind
+from firstnan.show.json import dumps
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from engine_work import mortal, picky, squared
-from firstnan import engines
-from firstnan.dump import ProblemKind
-from firstnan.engines import Engine, Failed, InProcess, ProcessPool
-from firstnan.errors import UsageError
-from firstnan.options import EngineKind, Options
-from firstnan.pipeline import analyze
-from firstnan.report import Verdict
+from firstnan.answer.model import Verdict
+from firstnan.dump.errors import UsageError
+from firstnan.dump.options import EngineKind, Options
+from firstnan.dump.problems import ProblemKind
+from firstnan.run import engines
+from firstnan.run.engines import Engine, Failed, InProcess, ProcessPool
+from firstnan.run.pipeline import analyze
 
 ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
@@ -113,7 +113,7 @@ def test_a_rank_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, monk
             os.kill(os.getpid(), signal.SIGKILL)
         return survey(folder, **options)
 
-    monkeypatch.setattr("firstnan.ranks.survey", failing)
+    monkeypatch.setattr("firstnan.run.rank_passes.survey", failing)
     report = analyze(two_ranks(tmp_path), Options(jobs=2))
     assert report.verdict is Verdict.UNKNOWN
     assert not report.complete
@@ -124,7 +124,7 @@ def test_a_rank_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, monk
 
 
 def engines_survey():  # type: ignore[no-untyped-def]
-    from firstnan.ranks import survey
+    from firstnan.run.rank_passes import survey
 
     return survey
 

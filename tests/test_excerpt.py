@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from firstnan.dump import Direction, RankDump, RankFolder, Record, RecordKind, RecordName, Scalar, TensorStat
-from firstnan.errors import UsageError
-from firstnan.excerpt import Summary, excerpt, summary
-from firstnan.numerics import ValueState, judge
-from firstnan.printable import cells
-from firstnan.reporters import Settings
-from firstnan.reporters.console import render_outline
-from firstnan.reporters.excerpt_view import outline_excerpt
+from firstnan.dump.errors import UsageError
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.printable import cells
+from firstnan.dump.records import Direction, Record, RecordKind, RecordName, Scalar, TensorStat
+from firstnan.dump.values import ValueState, judge
+from firstnan.dump.view import RankDump
+from firstnan.rank.excerpt import Summary, excerpt, summary
+from firstnan.show import Settings
+from firstnan.show.console import render_outline
+from firstnan.show.outline.excerpt import outline_excerpt
 
 
 def tensor(slot: str, maximum: float | None, minimum: float | None) -> TensorStat:

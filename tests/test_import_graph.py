@@ -79,7 +79,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def parts(path: Path) -> set[str]:
-    """The parts of the package that a file imports: ``firstnan.readers.values`` is ``readers``."""
+    """The parts of the package that a file imports: ``firstnan.read.records.values`` is ``readers``."""
     split = (name.split(".") for name in imports(path))
     there = {names[1] for names in split if names[0] == "firstnan" and len(names) > 1}
     return {part for part in there if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t, the_cause
-from firstnan.dump import ProblemKind
-from firstnan.pipeline import analyze
-from firstnan.report import MechanismKind, Verdict, Where
+from firstnan.answer.model import MechanismKind, Verdict, Where
+from firstnan.dump.problems import ProblemKind
+from firstnan.run.pipeline import analyze
 
 
 def data_parallel(source: int, ranks: int = 4) -> Run:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from firstnan import looks
-from firstnan.dump import Problem, ProblemKind, RankFolder
-from firstnan.engines import Engine, Failed, Node, Place
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.run import dispatch
+from firstnan.run.engines import Engine, Failed, Node, Place
 
 THERE = RankFolder(0, 3, Path("/nowhere/rank3"), "step0/rank3", nodes=("n1",))
 
@@ -30,22 +31,22 @@ class Dead:
 def test_a_record_that_could_not_be_looked_for_is_told() -> None:
     """Its rank was read before: the answer is as complete as it was."""
     failed: list[Problem] = []
-    assert looks.record((THERE,), Dead(), failed, 0, 3, "Torch.exp.0.forward") is None
+    assert dispatch.record((THERE,), Dead(), failed, 0, 3, "Torch.exp.0.forward") is None
     assert failed == [Problem(ProblemKind.WORKER_FAILED, 0, 3, "step0/rank3", "the node is gone", judged=True)]
 
 
 def test_a_rank_that_is_not_there_is_no_failure() -> None:
     failed: list[Problem] = []
-    assert looks.record((THERE,), Dead(), failed, 0, 4, "Torch.exp.0.forward") is None
+    assert dispatch.record((THERE,), Dead(), failed, 0, 4, "Torch.exp.0.forward") is None
     assert failed == []
 
 
 def test_where_it_could_not_be_looked_for_a_record_may_be_there() -> None:
-    assert looks.has(THERE, "Torch.exp.0.forward", Dead())
+    assert dispatch.has(THERE, "Torch.exp.0.forward", Dead())
 
 
-@pytest.mark.parametrize(("ranks", "said"), [(looks.MAX_SEARCHED, ["x"]), (looks.MAX_SEARCHED + 1, [])])
+@pytest.mark.parametrize(("ranks", "said"), [(dispatch.MAX_SEARCHED, ["x"]), (dispatch.MAX_SEARCHED + 1, [])])
 def test_a_name_on_too_many_ranks_is_not_said_to_be_nowhere(ranks: int, said: list[str]) -> None:
     held = [(rank, rank) for rank in range(ranks)]
-    assert looks.nowhere(["x"], held, lambda _rank, _name: False) == said
-    assert looks.nowhere(["2:x"], held, lambda rank, _name: rank == 2) == []
+    assert dispatch.nowhere(["x"], held, lambda _rank, _name: False) == said
+    assert dispatch.nowhere(["2:x"], held, lambda rank, _name: rank == 2) == []

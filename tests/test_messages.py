@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import firstnan
-from firstnan import rulebook
-from firstnan.dump import Direction, ProblemKind
-from firstnan.messages import Language, Words, catalog, default_language, en, has, number, pieces, text, zh
-from firstnan.numerics import ValueState
-from firstnan.report import Confidence, MatchState, MechanismKind, Note, RankState, SymptomKind, Where
+from firstnan.answer.model import Confidence, MatchState, MechanismKind, Note, RankState, SymptomKind, Where
+from firstnan.dump.language import Language
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Direction
+from firstnan.dump.values import ValueState
+from firstnan.operators import table
+from firstnan.words import Words, catalog, default_language, en, has, number, pieces, text, zh
 
 SOURCE = Path(firstnan.__file__).parent
 
@@ -206,5 +208,5 @@ def test_every_rule_that_the_filters_count_has_words() -> None:
     sources = "".join((package / "analysis" / f"{name}.py").read_text("utf-8") for name in ("filters", "watch"))
     counted = set(re.findall(r'_count\("(\w+)"', sources))
     assert len(counted) > 3
-    named = {rule.name for rule in rulebook.load().rules}
+    named = {rule.name for rule in table.load().rules}
     assert {name for name in counted | named if not has(f"benign.{name}")} - {"non_compute"} == set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mission_dump
-from firstnan import cli
+from firstnan.cli import main as cli
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.numerics import ValueState, judge, limits, magnitude, normalise_dtype, parse_number
+from firstnan.dump.values import ValueState, judge, limits, magnitude, normalise_dtype, parse_number
 
 NAN, INF = math.nan, math.inf
 BLANKS = st.text(" \t\n\r", max_size=3)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from firstnan.errors import OutputError, UsageError
-from firstnan.output import check_folder, check_target, write_whole
+from firstnan.cli.output import check_folder, check_target, write_whole
+from firstnan.dump.errors import OutputError, UsageError
 
 
 @pytest.fixture

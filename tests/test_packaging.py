@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import firstnan
-from firstnan import demo
+from firstnan.cli import demo
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / demo.NAME

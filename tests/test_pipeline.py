@@ -8,10 +8,11 @@ import pytest
 
 import firstnan
 from analysis.made_runs import INF, NAN, Json, Rank, Run, batch, blank, named, t, the_cause
-from firstnan.dump import Direction, ProblemKind
-from firstnan.errors import InputError, UsageError
-from firstnan.options import Options, ProgressEvent
-from firstnan.report import MechanismKind, Report, SymptomKind, Verdict, Where
+from firstnan.answer.model import MechanismKind, Report, SymptomKind, Verdict, Where
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.dump.options import Options, ProgressEvent
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Direction
 
 LOSS = t(3.0, 3.0, shape=())
 

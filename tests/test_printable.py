@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.printable import cells, printable, shorten, show
+from firstnan.dump.printable import cells, printable, shorten, show
 
 
 def test_control_characters_are_escaped_visibly() -> None:

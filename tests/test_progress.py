@@ -6,10 +6,10 @@ import io
 
 import pytest
 
-from firstnan import progress
-from firstnan.messages import Language
-from firstnan.options import ProgressEvent
-from firstnan.progress import ReadingProgress
+from firstnan.cli import progress
+from firstnan.cli.progress import ReadingProgress
+from firstnan.dump.language import Language
+from firstnan.dump.options import ProgressEvent
 
 
 class Terminal(io.StringIO):

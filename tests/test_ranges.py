@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.ranges import format_ranges, parse_ranges
+from firstnan.dump.ranges import format_ranges, parse_ranges
 
 
 def test_lists_and_ranges_are_read() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from firstnan.arguments import EXIT_CODES, parser
+from firstnan.cli.parser import EXIT_CODES, parser
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = ["README.md", "README.zh.md"]

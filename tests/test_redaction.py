@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from firstnan.dump import Problem, ProblemKind
-from firstnan.redaction import redact, redact_text
-from firstnan.report_json import to_dict
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.report.redaction import redact, redact_text
+from firstnan.show.json import to_dict
 from reporters.sample_reports import ANOMALY
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.errors import InputError
-from firstnan.messages import Language
-from firstnan.report import Note, Report
-from firstnan.report_json import dumps, from_dict, number, to_dict
-from firstnan.report_schema import json_schema
+from firstnan.answer.model import Note, Report
+from firstnan.answer.schema import json_schema
+from firstnan.dump.errors import InputError
+from firstnan.dump.language import Language
+from firstnan.show.json import dumps, from_dict, number, to_dict
 from reporters.sample_reports import ALL, ANOMALY, EXP
 
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())

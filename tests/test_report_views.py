@@ -10,10 +10,8 @@ import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.numerics import ValueState
-from firstnan.report_json import dumps, from_dict, to_dict
-from firstnan.report_schema import json_schema
-from firstnan.report_views import (
+from firstnan.answer.schema import json_schema
+from firstnan.answer.views import (
     WORST_LAST,
     CallMap,
     Cell,
@@ -25,6 +23,8 @@ from firstnan.report_views import (
     unpack_cells,
     worst,
 )
+from firstnan.dump.values import ValueState
+from firstnan.show.json import dumps, from_dict, to_dict
 from reporters.sample_reports import ANOMALY
 
 LETTERS = st.text(alphabet=WORST_LAST, max_size=60)

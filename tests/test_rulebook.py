@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t
-from firstnan import pipeline, rulebook
-from firstnan.errors import UsageError
-from firstnan.readers.names import parse_name
-from firstnan.report import Report, Verdict
-from firstnan.rulebook import OperatorKind, Rulebook, operator_label, short_api
+from firstnan.answer.model import Report, Verdict
+from firstnan.dump.errors import UsageError
+from firstnan.dump.names import parse_name
+from firstnan.operators import table
+from firstnan.operators.table import OperatorKind, Rulebook, operator_label, short_api
+from firstnan.run import pipeline
 
-BOOK = rulebook.load()
+BOOK = table.load()
 
 
 def file(path: Path, *rules: str, head: str = "") -> Path:
@@ -84,14 +85,14 @@ def test_how_rules_write_an_operator(record: str, label: str, short: str) -> Non
 
 
 def test_a_file_adds_to_the_packaged_rules(tmp_path: Path) -> None:
-    book = rulebook.load(file(tmp_path, rule("house_masks", "mask", "Torch.fancy_bias")))
+    book = table.load(file(tmp_path, rule("house_masks", "mask", "Torch.fancy_bias")))
     assert book.is_(parse_name("Torch.fancy_bias.0.forward"), OperatorKind.MASK)
     assert book.is_(parse_name("Torch.where.0.forward"), OperatorKind.MASK)
     assert len(book.rules) == len(BOOK.rules) + 1
 
 
 def test_a_rule_of_the_same_name_replaces(tmp_path: Path) -> None:
-    book = rulebook.load(file(tmp_path, rule("saturation", "saturator", "Torch.squash")))
+    book = table.load(file(tmp_path, rule("saturation", "saturator", "Torch.squash")))
     assert book.is_(parse_name("Torch.squash.0.forward"), OperatorKind.SATURATOR)
     assert not book.is_(parse_name("Torch.tanh.0.forward"), OperatorKind.SATURATOR)
     assert len(book.rules) == len(BOOK.rules)
@@ -99,12 +100,12 @@ def test_a_rule_of_the_same_name_replaces(tmp_path: Path) -> None:
 
 def test_rules_in_force_can_be_written_and_read_again(tmp_path: Path) -> None:
     made = file(tmp_path, rule("quoted", "carrier", "A.*", reason='a \\"quoted\\" reason'))
-    book = rulebook.load(made)
+    book = table.load(made)
     again = tmp_path / "again.toml"
-    again.write_text(rulebook.render(book), encoding="utf-8")
-    assert rulebook.load(again) == Rulebook(book.rules)
-    assert pipeline.rules_text(None) == rulebook.default_text()
-    assert pipeline.rules_text(made) == rulebook.render(book)
+    again.write_text(table.render(book), encoding="utf-8")
+    assert table.load(again) == Rulebook(book.rules)
+    assert pipeline.rules_text(None) == table.default_text()
+    assert pipeline.rules_text(made) == table.render(book)
 
 
 @pytest.mark.parametrize(
@@ -125,17 +126,17 @@ def test_a_file_of_another_form_is_refused_with_its_place(text: str, told: str, 
     made = tmp_path / "odd.toml"
     made.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=told) as caught:
-        rulebook.load(made)
+        table.load(made)
     assert "odd.toml" in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
-        rulebook.load(tmp_path / "absent.toml")
+        table.load(tmp_path / "absent.toml")
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot be read"):
-        rulebook.load(binary)
+        table.load(binary)
 
 
 # -- answers -------------------------------------------------------------------------------------------

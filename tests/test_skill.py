@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import mission_dump
-from firstnan.report import MechanismKind, Where
-from firstnan.reporters.mission import CROSS_RANK_FILE, SINGLE_RANK_FILE
-from firstnan.rulebook import OperatorKind, default_text
+from firstnan.answer.model import MechanismKind, Where
+from firstnan.operators.table import OperatorKind, default_text
+from firstnan.show.mission_files import CROSS_RANK_FILE, SINGLE_RANK_FILE
 
 ROOT = Path(__file__).resolve().parents[1]
 SKILL = ROOT / "skills" / "nan-overflow-detection"

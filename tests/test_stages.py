@@ -13,12 +13,12 @@ import pytest
 from made_runs import INF, NAN, Run, group, named, t, the_cause
 
 import firstnan
-from firstnan import parts, stages
-from firstnan.dump import ProblemKind
-from firstnan.errors import InputError, UsageError
-from firstnan.options import Options
-from firstnan.parts import Stamp
-from firstnan.report import MechanismKind, Report, Verdict, Where
+from firstnan.answer.model import MechanismKind, Report, Verdict, Where
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.dump.options import Options
+from firstnan.dump.problems import ProblemKind
+from firstnan.run import parts, two_stage
+from firstnan.run.parts import Stamp
 from stages_made import gone, scan, split, without_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +28,7 @@ PEERS = "device_fault_suspected"
 """The example whose answer compares the same operator on other ranks: that is asked of the files."""
 LONG = 600
 """More records than are looked at whole."""
-MANY = stages.MAX_CALLS + 6
+MANY = two_stage.MAX_CALLS + 6
 """More calls than a part keeps."""
 
 
@@ -45,7 +45,7 @@ def test_merged_elsewhere_the_report_is_the_same(dump: Path, tmp_path: Path) -> 
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    assert without_path(stages.merge(files)) == without_path(whole)
+    assert without_path(two_stage.merge(files)) == without_path(whole)
 
 
 @pytest.mark.parametrize("archive", OWN, ids=lambda path: path.name.removesuffix(".tar.gz"))
@@ -57,7 +57,7 @@ def test_merged_elsewhere_the_report_of_a_real_run_is_the_same(archive: Path, tm
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    assert without_path(stages.merge(files)) == without_path(whole)
+    assert without_path(two_stage.merge(files)) == without_path(whole)
 
 
 def test_several_steps_come_together(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_several_steps_come_together(tmp_path: Path) -> None:
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    assert without_path(stages.merge(files)) == without_path(whole)
+    assert without_path(two_stage.merge(files)) == without_path(whole)
 
 
 # -- what merging asks beyond the parts ----------------------------------------------------------------
@@ -136,7 +136,7 @@ def not_reached(report: Report) -> set[int | None]:
 def test_what_the_parts_do_not_hold_is_read_where_it_can_be(asking: Callable[[], Run], tmp_path: Path) -> None:
     dump = asking().write(tmp_path / "dump")
     files = scan(split(dump, tmp_path), tmp_path)
-    assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump))
+    assert without_path(two_stage.merge(files)) == without_path(firstnan.analyze(dump))
 
 
 def test_what_cannot_be_asked_is_told(asking: Callable[[], Run], tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_cannot_be_asked_is_told(asking: Callable[[], Run], tmp_path: Path)
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    report = stages.merge(files)
+    report = two_stage.merge(files)
     assert not_reached(report)
     assert without_path(report) != without_path(firstnan.analyze(dump))
 
@@ -154,7 +154,7 @@ def test_a_rest_that_was_not_looked_at_is_never_clean(tmp_path: Path) -> None:
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    report = stages.merge(files)
+    report = two_stage.merge(files)
     assert (report.complete, report.exit_code) in ((False, 4), (False, 1))
     assert any(p.kind is ProblemKind.NOT_REACHED and not p.judged for p in report.input.problems)
 
@@ -165,7 +165,7 @@ def test_a_scan_with_the_others_answers_beforehand(asking: Callable[[], Run], tm
     first = [parts.read(file) for file in scan(hosts, tmp_path)]
     files = scan(hosts, tmp_path, first)
     gone(hosts)
-    report = stages.merge(files)
+    report = two_stage.merge(files)
     assert not_reached(report) == set()
     assert without_path(report) == without_path(firstnan.analyze(dump))
 
@@ -180,7 +180,7 @@ def test_few_calls_are_kept_all(tmp_path: Path) -> None:
     hosts = split(run.write(tmp_path / "dump"), tmp_path)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    assert the_cause(stages.merge(files)).mechanism.kind is MechanismKind.REDUCTION_OVERFLOW
+    assert the_cause(two_stage.merge(files)).mechanism.kind is MechanismKind.REDUCTION_OVERFLOW
 
 
 def test_a_file_that_changed_is_not_the_one_that_was_scanned(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_that_changed_is_not_the_one_that_was_scanned(tmp_path: Path) -> 
     for host in hosts:
         for file in host.rglob("dump.json"):
             os.utime(file, ns=(0, 0))
-    assert not_reached(stages.merge(files))
+    assert not_reached(two_stage.merge(files))
 
 
 # -- parts that do not fit together --------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a_part_that_cannot_be_used_does_not_stop_the_others(damage: str, two: l
         parts.read(two[1])
     assert str(two[1]) in str(caught.value)
     assert caught.value.hint
-    report = stages.merge(two)
+    report = two_stage.merge(two)
     assert named(report) == [(0, "Torch.log.0.forward")]
     (problem,) = [p for p in report.input.problems if p.kind is ProblemKind.UNREADABLE]
     assert (problem.file, problem.judged) == (str(two[1]), False)
@@ -263,18 +263,18 @@ def test_without_any_usable_part_there_is_no_report(two: list[Path], tmp_path: P
     for file in two:
         file.write_text("{}")
     with pytest.raises(InputError, match="no part file"):
-        stages.merge(two)
+        two_stage.merge(two)
     with pytest.raises(InputError, match="nowhere"):
-        stages.merge([tmp_path / "nowhere.json"])
+        two_stage.merge([tmp_path / "nowhere.json"])
     with pytest.raises(UsageError, match="no part"):
-        stages.merge([])
+        two_stage.merge([])
 
 
 def test_parts_of_different_rules_are_not_put_together(two: list[Path]) -> None:
     part = parts.read(two[1])
     two[1].write_text(parts.to_text(replace(part, excluded=("Torch.log.0.forward",))))
     with pytest.raises(UsageError, match="different rules"):
-        stages.merge(two)
+        two_stage.merge(two)
 
 
 def test_rejected_answers_travel_with_the_parts(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_rejected_answers_travel_with_the_parts(tmp_path: Path) -> None:
     run.rank(0).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
     dump = run.write(tmp_path / "dump")
     files = scan([dump], tmp_path, exclude_ops=("Torch.log.0.forward",))
-    assert named(stages.merge(files)) == [(0, "Torch.sqrt.0.forward")]
+    assert named(two_stage.merge(files)) == [(0, "Torch.sqrt.0.forward")]
 
 
 def test_a_rank_in_two_parts_is_told(two: list[Path], tmp_path: Path) -> None:
@@ -293,19 +293,19 @@ def test_a_rank_in_two_parts_is_told(two: list[Path], tmp_path: Path) -> None:
     one = part.ranks[0]
     elsewhere = replace(one, stamp=Stamp(1, 1))
     stranger.write_text(parts.to_text(replace(part, host="elsewhere", ranks=(elsewhere,))))
-    found = stages.merge([*two, stranger]).input.problems
+    found = two_stage.merge([*two, stranger]).input.problems
     (problem,) = [p for p in found if p.kind is ProblemKind.DUPLICATE_RANK]
     assert (problem.rank, problem.judged) == (0, False)
     assert "elsewhere" in problem.detail
 
 
 def test_the_same_file_in_two_parts_is_quiet(two: list[Path]) -> None:
-    once = without_path(stages.merge(two))
-    assert without_path(stages.merge([*two, two[0]])) == once
+    once = without_path(two_stage.merge(two))
+    assert without_path(two_stage.merge([*two, two[0]])) == once
 
 
 def test_the_order_of_the_parts_does_not_matter(two: list[Path]) -> None:
-    assert without_path(stages.merge(two[::-1])) == without_path(stages.merge(two))
+    assert without_path(two_stage.merge(two[::-1])) == without_path(two_stage.merge(two))
 
 
 def test_a_rank_that_no_part_holds_is_absent(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_rank_that_no_part_holds_is_absent(tmp_path: Path) -> None:
     run.rank(0).op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
     run.rank(1).all_reduce(t(NAN), t(NAN), group=(0, 1))
     files = scan(split(run.write(tmp_path / "dump"), tmp_path), tmp_path)
-    cause = the_cause(stages.merge(files[:1]))
+    cause = the_cause(two_stage.merge(files[:1]))
     assert (cause.rank, cause.where) == (1, Where.MISSING_RANK)
 
 
@@ -324,7 +324,7 @@ def test_ranks_that_were_not_asked_for_are_told(tmp_path: Path) -> None:
         run.rank(number).op("Torch.relu", [t(1.0)], [t(1.0)])
     dump = run.write(tmp_path / "dump")
     files = scan([dump], tmp_path, ranks=(0, 1))
-    report = stages.merge(files)
+    report = two_stage.merge(files)
     assert report.verdict is Verdict.CLEAN
     assert report.caveats
     assert without_path(report) == without_path(firstnan.analyze(dump, Options(ranks=(0, 1))))
@@ -340,9 +340,9 @@ def test_a_rank_that_cannot_be_read_is_in_the_part(tmp_path: Path) -> None:
     whole = firstnan.analyze(dump)
     files = scan(hosts, tmp_path)
     gone(hosts)
-    assert without_path(stages.merge(files)) == without_path(whole)
+    assert without_path(two_stage.merge(files)) == without_path(whole)
     with pytest.raises(InputError, match="no rank"):
-        stages.merge(files[1:])
+        two_stage.merge(files[1:])
 
 
 def test_a_step_that_is_empty_on_one_host_is_not_empty(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_step_that_is_empty_on_one_host_is_not_empty(tmp_path: Path) -> None:
     dump = run.write(tmp_path / "dump")
     hosts = split(dump, tmp_path)
     assert (hosts[1] / "step1").is_dir()
-    report = stages.merge(scan(hosts, tmp_path))
+    report = two_stage.merge(scan(hosts, tmp_path))
     assert [(p.kind, p.rank) for p in report.input.problems if p.step == 1] == [(ProblemKind.MISSING_FILE, 1)]
     assert without_path(report) == without_path(firstnan.analyze(dump))
 
@@ -399,7 +399,7 @@ def test_two_dumps_of_one_rank_are_never_clean(tmp_path: Path) -> None:
     bad = Run()
     bad.rank(0).op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
     hosts = [healthy((0, 0)).write(tmp_path / "a"), bad.write(tmp_path / "b")]
-    report = stages.merge(scan(hosts, tmp_path))
+    report = two_stage.merge(scan(hosts, tmp_path))
     assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, False, 4)
 
 
@@ -416,7 +416,7 @@ def test_what_is_absent_is_told_of_all_parts_together(
     here: list[tuple[int, int]], there: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     hosts = [healthy(*here).write(tmp_path / "a"), healthy(*there).write(tmp_path / "b")]
-    report = stages.merge(scan(hosts, tmp_path))
+    report = two_stage.merge(scan(hosts, tmp_path))
     assert without_path(report) == without_path(firstnan.analyze(healthy(*here, *there).write(tmp_path / "whole")))
 
 
@@ -424,7 +424,7 @@ def test_folders_of_ranks_that_lie_elsewhere_are_not_empty_ranks(tmp_path: Path)
     hosts = [healthy((0, 0)).write(tmp_path / "a"), healthy((0, 1)).write(tmp_path / "b")]
     (hosts[0] / "step0" / "rank1").mkdir()
     (hosts[1] / "step0" / "rank0").mkdir()
-    report = stages.merge(scan(hosts, tmp_path))
+    report = two_stage.merge(scan(hosts, tmp_path))
     assert (report.complete, report.input.problems) == (True, ())
 
 
@@ -439,7 +439,7 @@ def test_a_construct_file_that_nobody_asked_for_is_no_problem(content: str | Non
     for file in dump.rglob("construct.json"):
         file.unlink() if content is None else file.write_text(content)
     (part,) = scan([dump], tmp_path)
-    assert without_path(stages.merge([part])) == without_path(firstnan.analyze(dump))
+    assert without_path(two_stage.merge([part])) == without_path(firstnan.analyze(dump))
 
 
 def test_what_a_later_scan_of_the_same_file_holds_counts_as_well(tmp_path: Path) -> None:
@@ -451,31 +451,31 @@ def test_what_a_later_scan_of_the_same_file_holds_counts_as_well(tmp_path: Path)
     new = scan(hosts, later, [parts.read(file) for file in old])
     gone(hosts)
     for files in ([*old, *new], [*new, *old]):
-        assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump))
+        assert without_path(two_stage.merge(files)) == without_path(firstnan.analyze(dump))
 
 
 def test_a_part_that_could_not_read_a_rank_gives_way_to_one_that_could(tmp_path: Path) -> None:
     dump = healthy((0, 0)).write(tmp_path / "dump")
     (file,) = scan([dump], tmp_path)
     part = parts.read(file)
-    lost = replace(part, ranks=(stages._lost(part.ranks[0].folder, "killed"),))
+    lost = replace(part, ranks=(two_stage._lost(part.ranks[0].folder, "killed"),))
     failed = tmp_path / "failed.json"
     failed.write_text(parts.to_text(lost))
-    assert stages.merge([failed]).verdict is Verdict.UNKNOWN
-    assert stages.merge([failed, file]).complete
+    assert two_stage.merge([failed]).verdict is Verdict.UNKNOWN
+    assert two_stage.merge([failed, file]).complete
 
 
 def test_ranks_that_a_host_does_not_have_are_no_error(tmp_path: Path) -> None:
     dump = healthy((0, 0), (0, 1)).write(tmp_path / "dump")
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path, ranks=(0,))
-    assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump, Options(ranks=(0,))))
+    assert without_path(two_stage.merge(files)) == without_path(firstnan.analyze(dump, Options(ranks=(0,))))
 
 
 def test_the_order_of_rejected_answers_does_not_matter(tmp_path: Path) -> None:
     hosts = [healthy((0, 0)).write(tmp_path / "a"), healthy((0, 1)).write(tmp_path / "b")]
     files = [*scan(hosts[:1], tmp_path, exclude_ops=("x", "y")), *scan(hosts[1:], tmp_path, exclude_ops=("y", "x"))]
-    assert stages.merge(files).input.ranks == (0, 1)
+    assert two_stage.merge(files).input.ranks == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["Torch.relu.0.forward", "1:Torch.relu.0.forward", "Torch.nothing.0.forward", "7:x"])
@@ -484,4 +484,4 @@ def test_a_rejected_answer_that_is_nowhere_is_told_as_by_one_run(name: str, tmp_
     hosts = split(dump, tmp_path)
     files = scan(hosts, tmp_path, exclude_ops=(name,))
     gone(hosts)
-    assert without_path(stages.merge(files)) == without_path(firstnan.analyze(dump, Options(exclude_ops=(name,))))
+    assert without_path(two_stage.merge(files)) == without_path(firstnan.analyze(dump, Options(exclude_ops=(name,))))

@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import firstnan
-from firstnan.messages import Language, Words, text
-from firstnan.ranges import format_ranges
-from firstnan.report import Report
-from firstnan.report_json import dumps
-from firstnan.report_schema import json_schema
-from firstnan.reporters import Format, Settings, render
+from firstnan.answer.model import Report
+from firstnan.answer.schema import json_schema
+from firstnan.dump.language import Language
+from firstnan.dump.ranges import format_ranges
+from firstnan.show import Format, Settings, render
+from firstnan.show.json import dumps
+from firstnan.words import Words, text
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "dp2-tp2"

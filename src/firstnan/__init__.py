@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firstnan.errors import FirstnanError, InputError, OutputError, UsageError
-    from firstnan.options import Options
-    from firstnan.pipeline import analyze, trace
-    from firstnan.report import Report
+    from firstnan.answer.model import Report
+    from firstnan.dump.errors import FirstnanError, InputError, OutputError, UsageError
+    from firstnan.dump.options import Options
+    from firstnan.run.pipeline import analyze, trace
 
 __all__ = [
     "FirstnanError",
@@ -25,10 +25,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
-    "options": ("Options",),
-    "pipeline": ("analyze", "trace"),
-    "report": ("Report",),
+    "dump.errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
+    "dump.options": ("Options",),
+    "run.pipeline": ("analyze", "trace"),
+    "answer.model": ("Report",),
 }
 
 

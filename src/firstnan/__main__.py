@@ -5,15 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 
-EXIT_INTERRUPTED = 130
-"""Ctrl-C, as a shell counts it."""
+from firstnan.dump.errors import EXIT_INTERRUPTED
 
 
 def main() -> int:
     """Run one command; gives its exit code. Ctrl-C while the program is still being loaded ends as any other does."""
     gc.disable()  # while modules are loaded, all that comes into being stays
     try:
-        from firstnan.cli import main as run
+        from firstnan.cli.main import main as run
 
         gc.freeze()
         gc.enable()

@@ -24,15 +24,20 @@ from pathlib import Path
 from typing import Any
 
 import firstnan
-from firstnan import rulebook
-from firstnan.analysis.events import Event
-from firstnan.analysis.judge import StepAnswer, judge
-from firstnan.analysis.summarize import summarize
-from firstnan.analysis.summary import RankSummary
-from firstnan.collectives import group_id
-from firstnan.dump import RankDump, RankFolder, Record
-from firstnan.readers import callsite, layout, msprobe
-from firstnan.report import Report, RootCause
+from firstnan.answer.model import Report, RootCause
+from firstnan.causes.step_answer import StepAnswer
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.records import Record
+from firstnan.dump.view import RankDump
+from firstnan.operators import table
+from firstnan.operators.communication import group_id
+from firstnan.rank.events import Event
+from firstnan.rank.summarize import summarize
+from firstnan.rank.summary import RankSummary
+from firstnan.read.callers import call_site
+from firstnan.read.layout import dump_layout
+from firstnan.read.records import full_reader
+from firstnan.run.one_step import judge
 
 NAN, INF = float("nan"), float("inf")
 SHAPE = (4, 8)
@@ -261,8 +266,8 @@ class Run:
     def dumps(self, root: Path) -> dict[int, RankDump]:
         """The ranks of the first step as the reader gives them."""
         first = min(step for step, _ in self.ranks)
-        folders = layout.find(self.write(root)).folders
-        return {f.rank: msprobe.read(f) for f in folders if f.step == first}
+        folders = dump_layout.find(self.write(root)).folders
+        return {f.rank: full_reader.read(f) for f in folders if f.step == first}
 
     def summaries(self, root: Path) -> dict[int, RankSummary]:
         return {rank: summary(dump.folder, dump) for rank, dump in self.dumps(root).items()}
@@ -273,8 +278,8 @@ class Run:
 
 
 def summary(folder: RankFolder, dump: RankDump | None = None) -> RankSummary:
-    parents, _ = callsite.parents(folder)
-    return summarize(dump or msprobe.read(folder), parents, rulebook.load())
+    parents, _ = call_site.parents(folder)
+    return summarize(dump or full_reader.read(folder), parents, table.load())
 
 
 def events(rank: Rank, root: Path) -> list[Event]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_runs import NAN, Json, Rank, Run, batch, p2p_op, t
 from random_training import is_bad
 
-from firstnan.report import Where
+from firstnan.answer.model import Where
 
 WEIGHT = (8, 8)
 

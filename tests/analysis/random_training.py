@@ -14,7 +14,7 @@ from enum import Enum
 from hypothesis import strategies as st
 from made_runs import NAN, Json, Rank, Run, batch, t
 
-from firstnan.report import Where
+from firstnan.answer.model import Where
 
 WEIGHT = (8, 8)
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from firstnan.analysis.advice import advice
-from firstnan.dump import Direction, TensorStat
-from firstnan.messages import Language, catalog
-from firstnan.numerics import ValueState
-from firstnan.report import Confidence, Mechanism, MechanismKind, Note, RootCause, RunUp, Where
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, RootCause, RunUp, Where
+from firstnan.causes.advice import advice
+from firstnan.dump.language import Language
+from firstnan.dump.records import Direction, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.words import catalog
 
 
 def cause(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from made_runs import INF, NAN, Rank, Run, group, named, t, the_cause
 
-from firstnan.dump import ProblemKind
-from firstnan.report import MechanismKind, Verdict
+from firstnan.answer.model import MechanismKind, Verdict
+from firstnan.dump.problems import ProblemKind
 
 LONG = 600
 """More records than are looked at whole."""

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.analysis.arithmetic import backward_bound, contracted, holds_zero, largest, result_bound, touches_zero
-from firstnan.dump import Record, Scalar, TensorStat
-from firstnan.numerics import judge
-from firstnan.readers.names import parse_name
+from firstnan.dump.names import parse_name
+from firstnan.dump.records import Record, Scalar, TensorStat
+from firstnan.dump.values import judge
+from firstnan.operators.bounds import backward_bound, contracted, holds_zero, largest, result_bound, touches_zero
 
 Matrix = list[list[int]]
 MODEST = settings(max_examples=60, deadline=None)

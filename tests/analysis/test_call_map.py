@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from made_runs import INF, Run, p2p_op, t
 
-from firstnan.analysis import call_map as maps
-from firstnan.analysis.call_map import call_map, places_of
-from firstnan.analysis.judge import StepAnswer
-from firstnan.analysis.matching import MatchedCall
-from firstnan.analysis.summary import CommFact, Side
-from firstnan.report import CollectiveReport, RankState
-from firstnan.report_views import CallMap, unpack_cells
+from firstnan.answer.model import CollectiveReport, RankState
+from firstnan.answer.views import CallMap, unpack_cells
+from firstnan.causes.step_answer import StepAnswer
+from firstnan.rank.summary import CommFact, Side
+from firstnan.report import call_map as maps
+from firstnan.report.call_map import call_map, places_of
+from firstnan.step.matching import MatchedCall
 
 
 def state_of(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:  # noqa: ARG001

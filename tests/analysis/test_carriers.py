@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t, the_cause
-from firstnan.report import MechanismKind, Where
+from firstnan.answer.model import MechanismKind, Where
 
 
 @pytest.mark.parametrize("value", [NAN, INF])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Run, named, t, the_cause
 
-from firstnan.analysis.corruption import impossible_ranks, result_bound
-from firstnan.analysis.judge import StepAnswer
-from firstnan.report import Confidence, MechanismKind, Report, Verdict, Where
+from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict, Where
+from firstnan.causes.step_answer import StepAnswer
+from firstnan.step.corruption import impossible_ranks, result_bound
 
 
 def reduced(path: Path, sent: Sequence[Json], received: Sequence[Json], op: str = "SUM", **more: Json) -> StepAnswer:

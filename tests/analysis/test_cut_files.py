@@ -12,8 +12,8 @@ from made_runs import NAN, Rank, Run, named, t, the_cause
 from random_programs import Played, Program, Source, play, programs
 from test_random_programs import MODEST
 
-from firstnan.pipeline import analyze
-from firstnan.report import Report, Where
+from firstnan.answer.model import Report, Where
+from firstnan.run.pipeline import analyze
 
 SHARE = st.floats(0.02, 1.0)
 

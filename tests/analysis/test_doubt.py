@@ -6,8 +6,8 @@ from pathlib import Path
 
 from made_runs import NAN, Rank, Run, named, t, the_cause
 
-from firstnan.pipeline import analyze
-from firstnan.report import Verdict, Where
+from firstnan.answer.model import Verdict, Where
+from firstnan.run.pipeline import analyze
 
 
 def log(rank: Rank) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Run, events, named, t, the_cause
 
-from firstnan.analysis.events import Ending, EventKind
-from firstnan.report import Verdict, Where
+from firstnan.answer.model import Verdict, Where
+from firstnan.rank.events import Ending, EventKind
 
 
 def test_nearest_open_writer(tmp_path: Path) -> None:

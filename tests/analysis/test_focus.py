@@ -15,11 +15,11 @@ from random_training import Training, train, trainings
 from test_random_programs import MODEST
 from views import scanned, whole
 
-from firstnan.analysis import focus
-from firstnan.analysis.look import look
-from firstnan.analysis.summary import RankSummary
-from firstnan.dump import RankFolder
-from firstnan.readers.callers import Callers
+from firstnan.dump.folders import RankFolder
+from firstnan.rank import window as focus
+from firstnan.rank.summary import RankSummary
+from firstnan.rank.survey import look
+from firstnan.read.callers.construct import Callers
 
 
 def looked(rank: Rank, root: Path) -> RankSummary:

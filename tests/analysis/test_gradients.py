@@ -8,7 +8,7 @@ import pytest
 
 import firstnan
 from analysis.made_runs import INF, NAN, Run, batch, named, t
-from firstnan.report import Report, Verdict
+from firstnan.answer.model import Report, Verdict
 
 
 def gate(tmp_path: Path, last: float, read_by_others: bool = True) -> Report:

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from made_runs import INF, NAN, Rank, Run, named, p2p_op, t, the_cause
 from random_programs import Program, play, programs
 
-from firstnan import rulebook
-from firstnan.analysis.focus import SMALL, Focus, Window
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.report import Confidence, MechanismKind, Verdict, Where
+from firstnan.answer.model import Confidence, MechanismKind, Verdict, Where
+from firstnan.operators import table
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.suspects import Lookout
+from firstnan.rank.window import SMALL, Focus, Window
 
 LONG = 2 * SMALL
 """Records that lie between two places, so that they cannot be seen together."""
@@ -36,7 +36,7 @@ def end(rank: Rank) -> str:
 
 def focus(rank: Rank, path: Path) -> Focus:
     dump = Run({(0, 0): rank}).dumps(path)[0]
-    return Focus(WholeDump(dump, Lookout(rulebook.load(), 0)))
+    return Focus(WholeDump(dump, Lookout(table.load(), 0)))
 
 
 def test_small_dumps_are_looked_at_whole(tmp_path: Path) -> None:

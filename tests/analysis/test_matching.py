@@ -7,8 +7,8 @@ from pathlib import Path
 
 from made_runs import Json, Run, p2p_op, scalar, t
 
-from firstnan.analysis.matching import Matching, match, world_of
-from firstnan.report import MatchState
+from firstnan.answer.model import MatchState
+from firstnan.step.matching import Matching, match, world_of
 
 
 def matched(run: Run, path: Path, known: Sequence[int] = ()) -> Matching:

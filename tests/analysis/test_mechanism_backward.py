@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Run, events, t
 
-from firstnan.analysis.mechanism import explain
-from firstnan.report import Confidence, Mechanism, MechanismKind
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind
+from firstnan.causes.mechanisms.registry import explain
 
 Kind = MechanismKind
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE

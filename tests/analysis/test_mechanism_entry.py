@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Run, batch, p2p_op, t, the_cause
 
-from firstnan.report import Confidence, MechanismKind, RootCause, Where
+from firstnan.answer.model import Confidence, MechanismKind, RootCause, Where
 
 Kind = MechanismKind
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import NAN, Run, batch, named, t
-from firstnan.dump import Direction
+from firstnan.dump.records import Direction
 
 
 @pytest.mark.parametrize("level", ["L0", "mix"])

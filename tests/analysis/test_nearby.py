@@ -7,10 +7,10 @@ from pathlib import Path
 
 from made_runs import INF, NAN, Run, blank, t
 
-from firstnan.analysis.nearby import AROUND_OTHERS, MAX_RANKS, near_records, surroundings
-from firstnan.dump import Record
-from firstnan.numerics import ValueState
-from firstnan.report_views import NearRecord
+from firstnan.answer.views import NearRecord
+from firstnan.dump.records import Record
+from firstnan.dump.values import ValueState
+from firstnan.rank.neighbours import AROUND_OTHERS, MAX_RANKS, near_records, surroundings
 
 
 def records(path: Path) -> list[Record]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import NAN, Json, Run, t, the_cause
 
-from firstnan.report import Confidence, MechanismKind
+from firstnan.answer.model import Confidence, MechanismKind
 
 
 def run_of(here: Json, there: Json, ranks: int = 3, operator: str = "Torch.matmul") -> Run:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from made_runs import INF, NAN, Rank, Run, blank, named, p2p_op, t, the_cause
 
-from firstnan.analysis.order import causal_order
-from firstnan.analysis.outcomes import Arrival, RankOutcome
-from firstnan.report import RankState, Report, Verdict, Where
+from firstnan.answer.model import RankState, Report, Verdict, Where
+from firstnan.step.order import causal_order
+from firstnan.step.origins import Arrival, RankOutcome
 
 
 def arrivals(run: Run, path: Path) -> dict[int, tuple[Arrival, tuple[int, ...]]]:

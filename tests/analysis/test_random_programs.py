@@ -15,7 +15,7 @@ from random_programs import Program, Source, play, programs
 from random_training import Fault as TrainingFault
 from random_training import Reduction, Training, train, trainings
 
-from firstnan.report import Report, Verdict, Where
+from firstnan.answer.model import Report, Verdict, Where
 
 MODEST = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]

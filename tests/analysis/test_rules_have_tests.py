@@ -6,9 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import firstnan.analysis
+import pytest
 
 MODULES = sorted(Path(firstnan.analysis.__path__[0]).glob("*.py"))
 TESTS = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Run, batch, named, p2p_op, t, the_cause
 
-from firstnan.report import Confidence, MechanismKind, SymptomKind, Verdict, Where
+from firstnan.answer.model import Confidence, MechanismKind, SymptomKind, Verdict, Where
 
 SCALAR = ()
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from made_runs import Rank
 
-from firstnan import rulebook
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.dump import RankFolder
-from firstnan.readers import msprobe
-from firstnan.readers.scan import ScannedDump
+from firstnan.dump.folders import RankFolder
+from firstnan.operators import table
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.suspects import Lookout
+from firstnan.read.records import full_reader
+from firstnan.read.scan.sweep import ScannedDump
 
-BOOK = rulebook.load()
+BOOK = table.load()
 
 
 def whole(folder: RankFolder, excluded: frozenset[str] = frozenset()) -> tuple[WholeDump, Lookout]:
     watch = Lookout(BOOK, folder.rank, excluded)
-    return WholeDump(msprobe.read(folder), watch), watch
+    return WholeDump(full_reader.read(folder), watch), watch
 
 
 def scanned(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstnan.report import Report
-from firstnan.reporters import Format, Settings, render
+from firstnan.answer.model import Report
+from firstnan.show import Format, Settings, render
 
 
 @dataclass

@@ -11,9 +11,9 @@ from chromium import Chrome
 from page_samples import FULL, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 
-from firstnan.messages import Language
-from firstnan.numerics import ValueState
-from firstnan.report_views import CallMap, MapRow
+from firstnan.answer.views import CallMap, MapRow
+from firstnan.dump.language import Language
+from firstnan.dump.values import ValueState
 
 Center = Callable[[int, int], tuple[float, float]]
 PARTS = {"map", "spread", "curve", "modules", "calls", "aside", "input", "json"}

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from firstnan.dump import Problem, ProblemKind, RankFolder
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import Problem, ProblemKind
 
 DATA = Path(__file__).parents[1] / "data" / "readers"
 SHARED = Path(__file__).parents[3] / "shared"

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_dumps import DATA, kinds, rank_folder, write
 
-from firstnan.dump import CallSite, Frame, Problem, ProblemKind, RankFolder
-from firstnan.readers import callsite
-from firstnan.readers.frames import FRAMEWORK_PATHS, frames_of, location_of
+from firstnan.dump.call_site import CallSite, Frame
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.read.callers import call_site
+from firstnan.read.callers.frames import FRAMEWORK_PATHS, frames_of, location_of
 
 USER = "File /workspace/train/model.py, line 88, in forward, \n h = self.act(x)"
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
@@ -38,7 +40,7 @@ def folder(tmp_path: Path) -> Any:
 
 
 def site(found: RankFolder, name: str) -> CallSite:
-    return callsite.read(found, [name])[0][name]
+    return call_site.read(found, [name])[0][name]
 
 
 # --- construct.json ---------------------------------------------------------------------------------
@@ -56,26 +58,26 @@ def site(found: RankFolder, name: str) -> CallSite:
     ],
 )
 def test_every_form_of_a_parent(folder: Any, value: Any, parent: str | None) -> None:
-    found, problems = callsite.parents(folder({"Torch.a.0.forward": value}))
+    found, problems = call_site.parents(folder({"Torch.a.0.forward": value}))
     assert found == {"Torch.a.0.forward": parent}
     assert problems == ()
 
 
 def test_the_micro_step_counter_is_no_record(folder: Any) -> None:
-    found, problems = callsite.parents(folder({"megatron_micro_step_number": 8, "a": "b"}))
+    found, problems = call_site.parents(folder({"megatron_micro_step_number": 8, "a": "b"}))
     assert found == {"a": "b"}
     assert problems == ()
 
 
 @pytest.mark.parametrize("value", [7, 1.5, True, {}, {"a": 1}, [], [7, "a"], [["a"]]])
 def test_parents_of_a_wrong_type_are_skipped(folder: Any, value: Any) -> None:
-    found, problems = callsite.parents(folder({"a": value, "b": "c"}))
+    found, problems = call_site.parents(folder({"a": value, "b": "c"}))
     assert found == {"b": "c"}
     assert kinds(problems) == [ProblemKind.BAD_CONTENT]
 
 
 def test_level_l1_has_no_parents(folder: Any) -> None:
-    assert callsite.parents(folder({})) == ({}, ())
+    assert call_site.parents(folder({})) == ({}, ())
     assert site(folder({}), "Torch.a.0.forward").chain == ("Torch.a.0.forward",)
 
 
@@ -93,9 +95,9 @@ def test_a_chain_that_leads_back_ends(folder: Any) -> None:
 
 
 def test_a_very_long_chain_ends(folder: Any) -> None:
-    names = [f"m{i}" for i in range(callsite.MAX_CHAIN * 3)]
+    names = [f"m{i}" for i in range(call_site.MAX_CHAIN * 3)]
     found = site(folder(dict(itertools.pairwise(names))), "m0")
-    assert len(found.chain) == callsite.MAX_CHAIN + 1
+    assert len(found.chain) == call_site.MAX_CHAIN + 1
     assert kinds(found.problems) == [ProblemKind.BAD_CONTENT]
 
 
@@ -120,7 +122,7 @@ def test_gradients_of_parameters_have_their_module_as_caller(folder: Any) -> Non
 
 def test_grouped_stacks(folder: Any) -> None:
     stack = {"0": [["F.a.0.forward", "F.a.1.forward"], [TORCH, USER]], "1": [["F.b.0.forward"], [TORCH]]}
-    sites, problems = callsite.read(folder({}, stack), ["F.a.1.forward", "F.b.0.forward", "F.c.0.forward"])
+    sites, problems = call_site.read(folder({}, stack), ["F.a.1.forward", "F.b.0.forward", "F.c.0.forward"])
     assert problems == ()
     assert sites["F.a.1.forward"].raw_stack == (TORCH, USER)
     assert sites["F.a.1.forward"].location == Frame("/workspace/train/model.py", 88, "forward", "h = self.act(x)")
@@ -165,12 +167,12 @@ def test_a_failed_capture_has_no_frames(folder: Any) -> None:
 
 @pytest.mark.parametrize("entry", [7, "text", None, {}, [[["a"]], []], {"0": [["a"]]}])
 def test_stacks_of_a_wrong_type_are_skipped(folder: Any, entry: Any) -> None:
-    sites, _ = callsite.read(folder({}, {"0": entry, "1": [["a", 7, None], [USER]]}), ["a"])
+    sites, _ = call_site.read(folder({}, {"0": entry, "1": [["a", 7, None], [USER]]}), ["a"])
     assert sites["a"].location is not None
 
 
 def test_stacks_that_hold_no_text_are_told(folder: Any) -> None:
-    sites, problems = callsite.read(folder({}, {"a": [["x"], "y", {}]}), ["a"])
+    sites, problems = call_site.read(folder({}, {"a": [["x"], "y", {}]}), ["a"])
     assert sites["a"].raw_stack == ()
     assert kinds(problems) == [ProblemKind.BAD_CONTENT]
 
@@ -253,7 +255,7 @@ def test_every_framework_path_has_a_reason() -> None:
     ],
 )
 def test_damaged_files_do_not_touch_the_verdict(folder: Any, content: bytes | None, kind: ProblemKind) -> None:
-    sites, problems = callsite.read(folder(content, content), ["F.a.0.forward"])
+    sites, problems = call_site.read(folder(content, content), ["F.a.0.forward"])
     assert sites["F.a.0.forward"].chain == ("F.a.0.forward",)
     assert kinds(problems) == [kind, kind]
     assert [p.file for p in problems] == ["rank3/construct.json", "rank3/stack.json"]
@@ -263,7 +265,7 @@ def test_damaged_files_do_not_touch_the_verdict(folder: Any, content: bytes | No
 def test_the_part_before_a_cut_is_used(folder: Any) -> None:
     construct = json.dumps({"a": "b", "b": "c", "c": "d"}).encode()
     stack = json.dumps({"0": [["a"], [TORCH, USER]], "1": [["b"], [TORCH, USER]]}, indent=1).encode()
-    sites, problems = callsite.read(folder(construct[:-6], stack[:-60]), ["a", "b"])
+    sites, problems = call_site.read(folder(construct[:-6], stack[:-60]), ["a", "b"])
     assert sites["a"].chain == ("a", "b", "c")
     assert sites["a"].raw_stack == (TORCH, USER)
     assert sites["b"].raw_stack == ()
@@ -285,7 +287,7 @@ def test_no_content_raises(tmp_path_factory: pytest.TempPathFactory, construct: 
     found = rank_folder(tmp_path_factory.getbasetemp() / "odd_sites", None)
     write(found.path / "construct.json", json.dumps(construct)[: -cut or None])
     write(found.path / "stack.json", json.dumps(stack)[: -cut or None])
-    sites, problems = callsite.read(found, ["a", "b"])
+    sites, problems = call_site.read(found, ["a", "b"])
     assert set(sites) == {"a", "b"}
     assert all(isinstance(p, Problem) and p.judged for p in problems)
 

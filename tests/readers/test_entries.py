@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from firstnan.dump import ProblemKind, RankFolder
-from firstnan.readers import callsite, entries
-from firstnan.readers.callers import Callers
-from firstnan.readers.entries import EntryFile, beginning_of
-from firstnan.readers.record_index import Doubt, RecordFile
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import ProblemKind
+from firstnan.read.callers import call_site, entries
+from firstnan.read.callers.construct import Callers
+from firstnan.read.callers.entries import EntryFile, beginning_of
+from firstnan.read.scan.record_index import Doubt, RecordFile
 
 LAYER = "Module.layers.{}.Layer.forward.0"
 CONSTRUCT: dict[str, Any] = {
@@ -44,7 +45,7 @@ def folder(path: Path, **files: Any) -> RankFolder:
 def test_callers_of_records_and_of_their_callers(region: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "REGION", region)
     rank = folder(tmp_path, construct=CONSTRUCT)
-    whole, _ = callsite.parents(rank)
+    whole, _ = call_site.parents(rank)
     names = ["Functional.linear.5.forward", "Functional.linear.2999.forward", 'Custom.caf\u00e9 "x".0.forward',
              "Torch.first.0.forward", "Torch.absent.0.forward", "Module.a.B.parameters_grad.0"]  # fmt: skip
     callers = Callers(rank, small=0)
@@ -77,7 +78,7 @@ def test_names_from_everywhere_do_not_begin_anew(tmp_path: Path, monkeypatch: py
 
 def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
     rank = folder(tmp_path, construct=CONSTRUCT)
-    assert Callers(rank)([]) == callsite.parents(rank)[0]
+    assert Callers(rank)([]) == call_site.parents(rank)[0]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
 )
 def test_another_layout_is_read_whole(content: str, tmp_path: Path) -> None:
     rank = folder(tmp_path, construct=content)
-    whole, problems = callsite.parents(rank)
+    whole, problems = call_site.parents(rank)
     callers = Callers(rank, small=0)
     assert callers(["Functional.linear.5.forward"]) == whole
     assert callers.problems == problems
@@ -104,7 +105,7 @@ def test_another_layout_is_read_whole(content: str, tmp_path: Path) -> None:
 def test_an_entry_of_unknown_form_is_told(tmp_path: Path) -> None:
     rank = folder(tmp_path, construct={**CONSTRUCT, "Torch.odd.0.forward": {"a": 1}})
     callers = Callers(rank, small=0)
-    assert callers(["Torch.odd.0.forward"]) == callsite.parents(rank)[0]
+    assert callers(["Torch.odd.0.forward"]) == call_site.parents(rank)[0]
     assert len(callers.problems) == 1
 
 
@@ -125,7 +126,7 @@ def test_a_file_that_does_not_list_a_module_gives_nothing(tmp_path: Path, small:
 
 
 def test_modules_that_were_not_searched_are_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firstnan.readers.callers.MAX_SEARCHES", 1)
+    monkeypatch.setattr("firstnan.read.callers.construct.MAX_SEARCHES", 1)
     callers = Callers(folder(tmp_path, construct=CONSTRUCT), small=0)
     found = callers(["Torch.absent.0.forward", *NOT_LISTED])
     assert "Functional.linear.5.forward" not in found
@@ -135,18 +136,18 @@ def test_modules_that_were_not_searched_are_not_missed(tmp_path: Path, monkeypat
 def test_call_sites_of_a_long_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rank = folder(tmp_path, construct=CONSTRUCT, stack=STACK)
     names = ["Functional.linear.1234.forward", "Functional.linear.77.backward", "Torch.absent.0.forward"]
-    whole = callsite.read(rank, names)
+    whole = call_site.read(rank, names)
     monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
-    assert callsite.read(rank, names) == whole
+    assert call_site.read(rank, names) == whole
     assert whole[0][names[0]].frames[0].line == 1234 % 7 + 1
 
 
 def test_stacks_by_name_as_old_versions_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = {f"Functional.linear.{call}.forward": [FRAME.format(call)] for call in range(1, 2000)}
     rank = folder(tmp_path, construct=CONSTRUCT, stack=old)
-    whole = callsite.read(rank, ["Functional.linear.1234.forward"])
+    whole = call_site.read(rank, ["Functional.linear.1234.forward"])
     monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
-    assert callsite.read(rank, ["Functional.linear.1234.forward"]) == whole
+    assert call_site.read(rank, ["Functional.linear.1234.forward"]) == whole
 
 
 def test_a_file_that_is_not_there_is_doubtful(tmp_path: Path) -> None:

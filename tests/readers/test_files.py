@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firstnan.readers import files
-from firstnan.readers.files import Fault, read_bytes
+from firstnan.read import files
+from firstnan.read.files import Fault, read_bytes
 
 
 def test_content(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from made_dumps import forward, kinds, tensor, text, write
 
-from firstnan.dump import Problem, ProblemKind
-from firstnan.errors import InputError
-from firstnan.readers.layout import Layout, find
+from firstnan.dump.errors import InputError
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.read.layout.dump_layout import Layout, find
 
 DUMP = text({"Torch.a.0.forward": forward(output=[tensor()])})
 Tree = Callable[..., Path]
@@ -363,7 +363,7 @@ def test_folders_without_permission(tree: Tree) -> None:
 
 
 def test_a_folder_that_vanishes_while_it_is_looked_at(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firstnan.readers import folders, layout, rank_files
+    from firstnan.read.layout import dump_layout, folders, rank_files
 
     root = tree("step0/rank0", "step0/rank1")
     real = folders.entries
@@ -375,6 +375,6 @@ def test_a_folder_that_vanishes_while_it_is_looked_at(tree: Tree, monkeypatch: p
         return real(path)
 
     monkeypatch.setattr(rank_files, "entries", vanishing)
-    found = layout.find(root)
+    found = dump_layout.find(root)
     assert places(found) == [(0, 0, "step0/rank0")]
     assert [(p.kind, p.rank) for p in found.problems] == [(ProblemKind.UNREADABLE, 1)]

@@ -10,29 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.readers import lenient_json
-from firstnan.readers.lenient_json import MAX_DEPTH, loads
+from firstnan.read.json import lenient
+from firstnan.read.json.lenient import MAX_DEPTH, loads
 
-FAST = lenient_json._from_json
+FAST = lenient._from_json
 
 
 @pytest.fixture(params=["jiter", "standard library"], autouse=True)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "standard library":
-        monkeypatch.setattr(lenient_json, "_from_json", None)
+        monkeypatch.setattr(lenient, "_from_json", None)
     elif FAST is None:
         pytest.skip("jiter is not installed")
 
 
-def both(data: bytes) -> lenient_json.Parsed:
+def both(data: bytes) -> lenient.Parsed:
     """The answer, after checking that the other engine gives the same."""
-    current = lenient_json._from_json
+    current = lenient._from_json
     answer = loads(data)
     try:
-        lenient_json._from_json = None if current is not None else FAST
+        lenient._from_json = None if current is not None else FAST
         assert repr(loads(data)) == repr(answer)
     finally:
-        lenient_json._from_json = current
+        lenient._from_json = current
     return answer
 
 
@@ -193,7 +193,7 @@ def test_the_collector_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Non
         assert not gc.isenabled()
         raise MemoryError
 
-    monkeypatch.setattr(lenient_json, "_fast", fail)
+    monkeypatch.setattr(lenient, "_fast", fail)
     assert loads(b"[1]").fault == "does not fit into memory"
     assert gc.isenabled()
     gc.disable()

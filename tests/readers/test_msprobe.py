@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_dumps import DATA, INF, NAN, SMALL, backward, bare, forward, group, kinds, rank_folder, scalar, tensor, text
 
-from firstnan.dump import Direction, ProblemKind, RankDump, RankFolder, RecordKind, TensorStat
-from firstnan.numerics import ValueState
-from firstnan.readers import lenient_json, msprobe
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Direction, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.dump.view import RankDump
+from firstnan.read.json import lenient
+from firstnan.read.records import full_reader
 
 
 def read(path: Path, content: str | bytes | None, name: str = "rank0") -> RankDump:
-    return msprobe.read(rank_folder(path / name, content))
+    return full_reader.read(rank_folder(path / name, content))
 
 
 def test_order_of_the_file_is_the_order_of_execution(tmp_path: Path) -> None:
@@ -43,15 +47,15 @@ def test_header_in_any_order_and_without_framework(tmp_path: Path) -> None:
 
 def test_both_parsers_give_the_same_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = rank_folder(tmp_path / "rank0", text(SMALL))
-    usual = msprobe.read(folder)
-    monkeypatch.setattr(lenient_json, "_from_json", None)
-    assert repr(msprobe.read(folder)) == repr(usual)
+    usual = full_reader.read(folder)
+    monkeypatch.setattr(lenient, "_from_json", None)
+    assert repr(full_reader.read(folder)) == repr(usual)
 
 
 @pytest.mark.parametrize("name", ["pytorch", "old", "mindspore", "handmade"])
 def test_fixtures_of_every_family(name: str) -> None:
     """The smallest dump of each family: one clean operator, one that gives a bad value, one communication."""
-    found = msprobe.read(RankFolder(0, 0, DATA / name / "step0" / "rank0", name))
+    found = full_reader.read(RankFolder(0, 0, DATA / name / "step0" / "rank0", name))
     states = [[s.state.is_bad for s in r.outputs] for r in found.records]
     assert states[0] == [False]
     assert states[1] == [True]
@@ -186,7 +190,7 @@ def test_generated_dumps_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, records: list[list[Any]], kwargs: dict[str, Any]
 ) -> None:
     data = {f"Torch.f.{i}.forward": forward(values, kwargs, values[::-1]) for i, values in enumerate(records)}
-    found = msprobe.read(rank_folder(tmp_path_factory.getbasetemp() / "made", text(data)))
+    found = full_reader.read(rank_folder(tmp_path_factory.getbasetemp() / "made", text(data)))
     assert len(found.records) == len(records)
     for record, values in zip(found.records, records, strict=True):
         inputs = expected(values, "input_args") + expected(kwargs, "input_kwargs")

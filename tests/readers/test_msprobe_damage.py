@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_dumps import NAN, SMALL, forward, kinds, rank_folder, tensor, text, write
 
-from firstnan.dump import ProblemKind, RankDump
-from firstnan.numerics import ValueState
-from firstnan.readers import lenient_json, msprobe
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.values import ValueState
+from firstnan.dump.view import RankDump
+from firstnan.read.json import lenient
+from firstnan.read.records import full_reader
 
 
 def read(path: Path, content: str | bytes | None) -> RankDump:
-    return msprobe.read(rank_folder(path / "rank0", content))
+    return full_reader.read(rank_folder(path / "rank0", content))
 
 
 # --- cut and damaged files --------------------------------------------------------------------------
@@ -34,7 +36,7 @@ def sound_part(records: tuple[Any, ...]) -> list[str]:
 def test_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, indent: int | None) -> None:
     """Records before the cut are those of the whole file; the last one is marked."""
     if engine == "standard library":
-        monkeypatch.setattr(lenient_json, "_from_json", None)
+        monkeypatch.setattr(lenient, "_from_json", None)
     data = {name: SMALL[name] for name in list(SMALL)[:3]}
     whole = json.dumps({"task": "statistics", "data": data, "framework": "pytorch"}, indent=indent).encode()
     full = sound_part(tuple(read(tmp_path, whole).records))
@@ -42,7 +44,7 @@ def test_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engi
     seen = set()
     for end in range(len(whole)):
         (folder.path / "dump.json").write_bytes(whole[:end])
-        found = msprobe.read(folder)
+        found = full_reader.read(folder)
         count = len(found.records)
         seen.add(count)
         if end == 0:
@@ -193,7 +195,7 @@ NAMES = st.sampled_from(
 )
 def test_no_content_raises(tmp_path_factory: pytest.TempPathFactory, data: Any, task: str) -> None:
     folder = rank_folder(tmp_path_factory.getbasetemp() / "odd", text(data, task=task))
-    found = msprobe.read(folder)
+    found = full_reader.read(folder)
     assert found.records or any(not p.judged for p in found.problems)
 
 
@@ -203,14 +205,14 @@ def test_no_content_raises(tmp_path_factory: pytest.TempPathFactory, data: Any, 
 def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
     folder = rank_folder(tmp_path / "rank0", None)
     (folder.path / "dump.json").mkdir()
-    assert kinds(msprobe.read(folder).problems) == [ProblemKind.UNREADABLE]
+    assert kinds(full_reader.read(folder).problems) == [ProblemKind.UNREADABLE]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     folder = rank_folder(tmp_path / "rank0", None)
     os.mkfifo(folder.path / "dump.json")
-    found = msprobe.read(folder)
+    found = full_reader.read(folder)
     assert kinds(found.problems) == [ProblemKind.UNREADABLE]
     assert "FIFO" in found.problems[0].detail
 
@@ -218,18 +220,18 @@ def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
 def test_a_link_loop_and_a_link_out_of_the_tree(tmp_path: Path) -> None:
     folder = rank_folder(tmp_path / "rank0", None)
     (folder.path / "dump.json").symlink_to("dump.json")
-    assert kinds(msprobe.read(folder).problems) == [ProblemKind.UNREADABLE]
+    assert kinds(full_reader.read(folder).problems) == [ProblemKind.UNREADABLE]
     write(tmp_path / "elsewhere.json", text(SMALL))
     folder = rank_folder(tmp_path / "rank1", None)
     (folder.path / "dump.json").symlink_to(tmp_path / "elsewhere.json")
-    assert len(msprobe.read(folder).records) == 5
+    assert len(full_reader.read(folder).records) == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path: Path) -> None:
     folder = rank_folder(tmp_path / "rank0", text(SMALL))
     (folder.path / "dump.json").chmod(0)
-    assert kinds(msprobe.read(folder).problems) == [ProblemKind.UNREADABLE]
+    assert kinds(full_reader.read(folder).problems) == [ProblemKind.UNREADABLE]
 
 
 def test_the_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_the_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     opened = []
     real = os.open
     monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(Path(path).name), real(path, *rest))[1])
-    msprobe.read(folder)
+    full_reader.read(folder)
     assert opened == ["dump.json"]
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.dump import Direction, RecordKind
-from firstnan.readers.names import parse_name
+from firstnan.dump.names import parse_name
+from firstnan.dump.records import Direction, RecordKind
 
 F, B = Direction.FORWARD, Direction.BACKWARD
 API, MODULE, GRAD = RecordKind.API, RecordKind.MODULE, RecordKind.PARAMETERS_GRAD

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from firstnan.dump import Problem, ProblemKind
-from firstnan.errors import InputError
-from firstnan.readers import layout
-from firstnan.readers.layout import Layout, checked
-from firstnan.readers.node_layouts import Listing, NodeListing, joined, listing
+from firstnan.dump.errors import InputError
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.read.layout import dump_layout
+from firstnan.read.layout.dump_layout import Layout, checked
+from firstnan.read.layout.nodes import Listing, NodeListing, joined, listing
 
 ASKED = Path("/dumps/run")
 
@@ -48,7 +48,7 @@ def told(problems: tuple[Problem, ...]) -> list[tuple[ProblemKind, int | None, i
 def test_the_parts_make_the_whole(tmp_path: Path) -> None:
     one, other = {"step0/rank0": "{}", "step1/rank0": "{}"}, {"step0/rank1": "{}", "step1/rank1": "{}"}
     found = parts(tmp_path, one, other)
-    at_once = layout.find(dump(tmp_path / "all", {**one, **other}))
+    at_once = dump_layout.find(dump(tmp_path / "all", {**one, **other}))
     assert places(found) == [(0, 0, ("id0",)), (0, 1, ("id1",)), (1, 0, ("id0",)), (1, 1, ("id1",))]
     assert (found.root, found.steps, found.found_ranks) == (ASKED, at_once.steps, at_once.found_ranks)
     assert found.problems == at_once.problems == ()
@@ -81,7 +81,7 @@ def test_one_folder_seen_by_several_nodes(tmp_path: Path) -> None:
 
 def test_a_problem_that_several_nodes_see_is_told_once(tmp_path: Path) -> None:
     shared = dump(tmp_path, {"step0/rank0": "{}", "step0/rank1": "", "step0/notes": ""})
-    assert whole(listing(shared), listing(shared)).problems == layout.find(shared).problems
+    assert whole(listing(shared), listing(shared)).problems == dump_layout.find(shared).problems
 
 
 def test_a_copy_is_no_other_dump(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from made_dumps import SHARED
 
-from firstnan.dump import ProblemKind
-from firstnan.errors import InputError
-from firstnan.readers import callsite, layout, msprobe
+from firstnan.dump.errors import InputError
+from firstnan.dump.problems import ProblemKind
+from firstnan.read.callers import call_site
+from firstnan.read.layout import dump_layout
+from firstnan.read.records import full_reader
 
 ROOTS = sorted(
     path for folder in ("format/samples", "cases/bug-reports") for path in (SHARED / folder).glob("*/") if path.is_dir()
@@ -26,17 +28,17 @@ def test_there_are_samples() -> None:
 def test_every_sample_is_read(root: Path) -> None:
     if root.name in NO_DUMP:
         with pytest.raises(InputError, match=r"debug\.json"):
-            layout.find(root)
+            dump_layout.find(root)
         return
-    found = layout.find(root)
+    found = dump_layout.find(root)
     assert found.folders
     for folder in found.folders:
-        dump = msprobe.read(folder)
+        dump = full_reader.read(folder)
         assert dump.records or any(not p.judged for p in dump.problems)
         assert ProblemKind.BAD_CONTENT not in {p.kind for p in dump.problems}
         names = [record.name.full for record in dump.records]
         assert all(record.name.prefix and record.name.api for record in dump.records)
         assert all(record.name.call is not None or "parameters_grad" in record.name.full for record in dump.records)
-        sites, problems = callsite.read(folder, names)
+        sites, problems = call_site.read(folder, names)
         assert set(sites) == set(names)
         assert ProblemKind.BAD_CONTENT not in {p.kind for p in problems}

@@ -12,9 +12,9 @@ import pytest
 from made_dumps import DATA, INF, NAN, SMALL, backward, bare, forward, group, scalar, tensor, text
 from two_ways import scanned, seen, whole, write
 
-from firstnan.dump import RankFolder
-from firstnan.readers import record_index, scan, search
-from firstnan.readers.record_index import Doubt, RecordFile
+from firstnan.dump.folders import RankFolder
+from firstnan.read.scan import record_index, search, sweep
+from firstnan.read.scan.record_index import Doubt, RecordFile
 
 Json = dict[str, Any]
 MASK = tensor(2.0, -INF)
@@ -273,10 +273,10 @@ def test_a_file_may_come_in_small_pieces(tmp_path: Path, monkeypatch: pytest.Mon
 def test_one_record_is_found_without_reading_on(tmp_path: Path) -> None:
     folder = write(tmp_path, text({**plain(40), **SMALL}))
     view, _ = whole(folder)
-    found = scan.find_record(folder, "Torch.relu.7.forward")
+    found = sweep.find_record(folder, "Torch.relu.7.forward")
     assert found is not None
     assert repr(replace(found, index=7)) == repr(view.find("Torch.relu.7.forward"))
-    assert scan.find_record(folder, "Torch.nothing.0.forward") is None
+    assert sweep.find_record(folder, "Torch.nothing.0.forward") is None
 
 
 @pytest.mark.parametrize("task", [[], {}])

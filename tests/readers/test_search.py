@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.readers import search
+from firstnan.read.scan import search
 
 WITH = [pytest.param(True, id="stringzilla"), pytest.param(False, id="python")]
 

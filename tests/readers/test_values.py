@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from made_dumps import INF, NAN, backward, bare, forward, group, kinds, rank_folder, scalar, tensor, text
 
-from firstnan.dump import GroupRef, PeerOp, ProblemKind, RankDump, Record, Scalar, TensorStat
-from firstnan.numerics import ValueState
-from firstnan.readers import msprobe
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import GroupRef, PeerOp, Record, Scalar, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.dump.view import RankDump
+from firstnan.read.records import full_reader
 
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Any:
     def read(data: dict[str, Any], **header: Any) -> RankDump:
-        return msprobe.read(rank_folder(tmp_path / "rank0", text(data, **header)))
+        return full_reader.read(rank_folder(tmp_path / "rank0", text(data, **header)))
 
     return read
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstnan import rulebook
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.collectives import is_communication
-from firstnan.dump import RankFolder, RankView, Record
-from firstnan.readers import msprobe
-from firstnan.readers.record_index import BUFFER
-from firstnan.readers.scan import ScannedDump
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.records import Record
+from firstnan.dump.view import RankView
+from firstnan.operators import table
+from firstnan.operators.communication import is_communication
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.suspects import Lookout
+from firstnan.read.records import full_reader
+from firstnan.read.scan.record_index import BUFFER
+from firstnan.read.scan.sweep import ScannedDump
 
-BOOK = rulebook.load()
+BOOK = table.load()
 
 
 def scanned(folder: RankFolder, buffer: int = BUFFER) -> tuple[ScannedDump, Lookout]:
@@ -23,7 +25,7 @@ def scanned(folder: RankFolder, buffer: int = BUFFER) -> tuple[ScannedDump, Look
 
 def whole(folder: RankFolder) -> tuple[WholeDump, Lookout]:
     watch = Lookout(BOOK, folder.rank)
-    return WholeDump(msprobe.read(folder), watch), watch
+    return WholeDump(full_reader.read(folder), watch), watch
 
 
 def seen(view: RankView, watch: Lookout) -> dict[str, object]:

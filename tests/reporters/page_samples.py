@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from sample_reports import ANOMALY, EXP
 
-from firstnan.dump import Frame, Problem, ProblemKind
-from firstnan.numerics import ValueState
-from firstnan.report import (
+from firstnan.answer.model import (
     BenignRule,
     CollectiveReport,
     Contained,
@@ -21,7 +19,10 @@ from firstnan.report import (
     Symptom,
     SymptomKind,
 )
-from firstnan.report_views import CallMap, MapRow, NearRecord, Surroundings, pack_cells
+from firstnan.answer.views import CallMap, MapRow, NearRecord, Surroundings, pack_cells
+from firstnan.dump.call_site import Frame
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.values import ValueState
 
 
 def near(index: int, name: str, module: str | None, into: float | None, high: float, low: float) -> NearRecord:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from firstnan.dump import Direction, Frame, Problem, ProblemKind, TensorStat
-from firstnan.numerics import ValueState, judge
-from firstnan.report import (
+from firstnan.answer.model import (
     Alternative,
     BenignRule,
     CollectiveReport,
@@ -26,6 +24,10 @@ from firstnan.report import (
     Verdict,
     Where,
 )
+from firstnan.dump.call_site import Frame
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import Direction, TensorStat
+from firstnan.dump.values import ValueState, judge
 
 
 def tensor(slot: str, maximum: float | None, minimum: float | None, dtype: str = "float32") -> TensorStat:

@@ -11,10 +11,11 @@ import pytest
 from page_samples import FULL, MARKERS, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 
-from firstnan.messages import Language
-from firstnan.report import CollectiveReport, MatchState, Report
-from firstnan.reporters import Format, Settings, chrome_trace, render
-from firstnan.reporters.chrome_trace import Slice, place_all
+from firstnan.answer.model import CollectiveReport, MatchState, Report
+from firstnan.dump.language import Language
+from firstnan.show import Format, Settings, render
+from firstnan.show import trace as chrome_trace
+from firstnan.show.trace import Slice, place_all
 
 RECORDS, NON_FINITE = 1, 2
 

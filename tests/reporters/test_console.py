@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, MISSING_RANK, UNKNOWN, tensor
 
-from firstnan.dump import Direction, Frame, Problem, ProblemKind
-from firstnan.messages import Language
-from firstnan.numerics import ValueState
-from firstnan.printable import cells
-from firstnan.report import (
+from firstnan.answer.model import (
     Alternative,
     BenignRule,
     CollectiveReport,
@@ -32,7 +28,13 @@ from firstnan.report import (
     RunUp,
     Where,
 )
-from firstnan.reporters import Format, Settings, View, console, render
+from firstnan.dump.call_site import Frame
+from firstnan.dump.language import Language
+from firstnan.dump.printable import cells
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import Direction
+from firstnan.dump.values import ValueState
+from firstnan.show import Format, Settings, View, console, render
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

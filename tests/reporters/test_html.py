@@ -17,16 +17,18 @@ import pytest
 from page_samples import FULL, LONG, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, tensor
 
-import firstnan.reporters
-from firstnan.messages import Language, catalog
-from firstnan.numerics import ValueState
-from firstnan.report import Hop, Report
-from firstnan.report_json import from_dict, to_dict
-from firstnan.reporters import Format, Settings, View, html_json, html_map, render
-from firstnan.reporters.html_spread import MAX_NODES, forest, merged
-from firstnan.reporters.html_static import fragment
+import firstnan.show
+from firstnan.answer.model import Hop, Report
+from firstnan.dump.language import Language
+from firstnan.dump.values import ValueState
+from firstnan.show import Format, Settings, View, render
+from firstnan.show.html import call_map, embedded_json
+from firstnan.show.html.spread import MAX_NODES, forest, merged
+from firstnan.show.html.static import fragment
+from firstnan.show.json import from_dict, to_dict
+from firstnan.words import catalog
 
-ASSETS = Path(firstnan.reporters.__file__).parent / "assets"
+ASSETS = Path(firstnan.show.__file__).parent / "assets"
 SCRIPTS = sorted((ASSETS / "page").glob("*.js"))
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -204,7 +206,7 @@ def test_an_embedded_report_that_is_too_large_is_shortened_and_says_so() -> None
 
 def test_an_embedded_report_with_endless_names_is_left_out() -> None:
     evil = replace(hostile(), collectives=(), propagation=(), surroundings=())
-    found = html_json.embedded(evil, Language.EN)
+    found = embedded_json.embedded(evil, Language.EN)
     assert json.loads(found.text) is None
     assert found.shortened
     assert LONG not in made(evil)
@@ -229,7 +231,7 @@ def test_a_thousand_ranks_and_two_thousand_calls_fit_into_a_megabyte() -> None:
 
 
 def test_a_map_beyond_its_budget_is_merged_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_map, "BUDGET", 40)
+    monkeypatch.setattr(call_map, "BUDGET", 40)
     drawn = parsed(FULL).block("page-data")
     assert drawn["map"]["merged"] > 1
     assert len(drawn["map"]["columns"]) < 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.printable import cells, printable
-from firstnan.reporters.layout import column_widths, lines, wrap
-from firstnan.reporters.outline import Code, Field, Item, Outline, Paragraph, Section, Span, Table, Tone, plain
+from firstnan.dump.printable import cells, printable
+from firstnan.show.outline.model import Code, Field, Item, Outline, Paragraph, Section, Span, Table, Tone, plain
+from firstnan.show.outline.text_lines import column_widths, lines, wrap
 
 
 def made(outline: Outline, width: int = 40) -> list[str]:

@@ -8,10 +8,10 @@ import pytest
 from sample_reports import ALL, ANOMALY, EXP
 from test_console import EVIL, hostile
 
-from firstnan.dump import Frame
-from firstnan.messages import Language
-from firstnan.reporters import Format, Settings, View, render
-from firstnan.reporters.markdown import code_span
+from firstnan.dump.call_site import Frame
+from firstnan.dump.language import Language
+from firstnan.show import Format, Settings, View, render
+from firstnan.show.markdown import code_span
 
 
 def test_the_answer_is_the_title() -> None:

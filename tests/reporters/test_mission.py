@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from sample_reports import ANOMALY, CLEAN, EXP, MISSING_RANK
 
-from firstnan.errors import UsageError
-from firstnan.report import Note
-from firstnan.reporters import Format, Settings, View, render
-from firstnan.reporters.mission import cross_rank, single_rank
+from firstnan.answer.model import Note
+from firstnan.dump.errors import UsageError
+from firstnan.show import Format, Settings, View, render
+from firstnan.show.mission_files import cross_rank, single_rank
 
 
 def test_cross_rank_analysis_has_the_four_fields_per_call() -> None:

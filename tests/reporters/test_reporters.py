@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from sample_reports import ANOMALY
 
-import firstnan.reporters as reporters
-from firstnan.errors import UsageError
-from firstnan.messages import Language
-from firstnan.reporters import MODULES, Format, Settings, load, render
+import firstnan.show as reporters
+from firstnan.dump.errors import UsageError
+from firstnan.dump.language import Language
+from firstnan.show import MODULES, Format, Settings, load, render
 
 
 def test_every_form_has_a_place_in_the_table() -> None:
@@ -19,7 +19,7 @@ def test_every_form_has_a_place_in_the_table() -> None:
 
 
 def test_a_reporter_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    table: Mapping[Format, str] = {Format.HTML: "firstnan.reporters.not_there"}
+    table: Mapping[Format, str] = {Format.HTML: "firstnan.show.not_there"}
     monkeypatch.setattr(reporters, "MODULES", table)
     with pytest.raises(UsageError, match="'html' is not available"):
         load(Format.HTML)

@@ -12,7 +12,7 @@ from typing import Any
 from damage import Effect
 from three_ranks import OTHER, RANKS, ROOT
 
-from firstnan import cli
+from firstnan.cli import main as cli
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from three_ranks import GOOD, INF, NAN, group, records, tensor
 
-from firstnan.collectives import group_id
+from firstnan.operators.communication import group_id
 
 Json = Any
 Ranks = dict[int, dict[str, Json]]

@@ -13,7 +13,8 @@ from asking import Answer, ask, check
 from damage import Effect
 from three_ranks import FILES, OTHER, ROOT, SOURCE, rank_folder, write
 
-from firstnan.readers import files, layout
+from firstnan.read import files
+from firstnan.read.layout import dump_layout
 
 Change = Callable[[Path], None]
 
@@ -71,14 +72,14 @@ def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Non
     """Have something happen when the ranks were found and before they are read."""
 
     def arrange(change: Callable[[], None]) -> None:
-        survey = layout.survey
+        survey = dump_layout.survey
 
-        def found(*asked: Any, **more: Any) -> layout.Layout:
+        def found(*asked: Any, **more: Any) -> dump_layout.Layout:
             answer = survey(*asked, **more)
             change()
             return answer
 
-        monkeypatch.setattr(layout, "survey", found)
+        monkeypatch.setattr(dump_layout, "survey", found)
 
     return arrange
 

@@ -7,44 +7,54 @@ from pathlib import Path
 
 import pytest
 
-from firstnan import parts, ranges, rulebook, stages
-from firstnan.analysis import affected, assemble, call_map, endings, focus, nearby, peers, root_cause, summarize, watch
-from firstnan.readers import callers, callsite, files, layout, lenient_json, record_index, values
-from firstnan.reporters import chrome_trace, html_spread
+from firstnan.causes import cause, peers
+from firstnan.dump import ranges
+from firstnan.operators import table
+from firstnan.rank import neighbours, sinks, summarize, suspects, window
+from firstnan.read import files
+from firstnan.read.callers import call_site, construct
+from firstnan.read.json import lenient
+from firstnan.read.layout import dump_layout
+from firstnan.read.records import values
+from firstnan.read.scan import record_index
+from firstnan.report import assemble, call_map, calls
+from firstnan.run import parts, two_stage
+from firstnan.show import trace
+from firstnan.show.html import spread
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
 LIMITS = {
     "a file": files.MAX_BYTES >> 30,
     "one record": record_index.LONGEST >> 20,
-    "nesting of a whole text": lenient_json.MAX_DEPTH,
+    "nesting of a whole text": lenient.MAX_DEPTH,
     "nesting of one argument": values.MAX_NESTING,
     "the name of an argument in the report": values.LONGEST_SLOT,
-    "callers of one record": callsite.MAX_CHAIN,
-    "names that are searched in a long construct.json and are not there": callers.MAX_SEARCHES,
-    "folders between the path and the steps": layout._MAX_DEPTH,
-    "folders searched for steps": layout._MAX_FOLDERS,
+    "callers of one record": call_site.MAX_CHAIN,
+    "names that are searched in a long construct.json and are not there": construct.MAX_SEARCHES,
+    "folders between the path and the steps": dump_layout._MAX_DEPTH,
+    "folders searched for steps": dump_layout._MAX_FOLDERS,
     "numbers in `--ranks` and `--step`": ranges.MAX_NUMBERS,
-    "a file of rules": rulebook.MAX_RULES_BYTES >> 20,
+    "a file of rules": table.MAX_RULES_BYTES >> 20,
     "a part file (`firstnan merge`)": parts.MAX_BYTES >> 20,
     "one rank in a part file, unpacked": parts.MAX_PACKED >> 20,
-    "calls of a rank that are all kept in its part": stages.MAX_CALLS,
-    "records behind a bad value in which its reader is searched": focus.FAR,
-    "windows of records on one rank": focus.MAX_WINDOWS,
-    "bad values on one rank that are followed to their end": endings.MAX_EVENTS,
-    "communication calls that one value is followed into": endings.MAX_NEXT_CALLS,
-    "earlier receives whose result may be stale": endings.PENDING_CALLS,
-    "records whose output is unfilled memory": watch.MAX_GARBAGE,
-    "largest elements of legal masks": watch.MAX_MASKS,
+    "calls of a rank that are all kept in its part": two_stage.MAX_CALLS,
+    "records behind a bad value in which its reader is searched": window.FAR,
+    "windows of records on one rank": window.MAX_WINDOWS,
+    "bad values on one rank that are followed to their end": sinks.MAX_EVENTS,
+    "communication calls that one value is followed into": sinks.MAX_NEXT_CALLS,
+    "earlier receives whose result may be stale": sinks.PENDING_CALLS,
+    "records whose output is unfilled memory": suspects.MAX_GARBAGE,
+    "largest elements of legal masks": suspects.MAX_MASKS,
     "records before a cause in which its largest input is followed back": summarize.MAX_RUN_UP,
     "other ranks that the operator of a cause is compared with": peers.MAX_PEERS,
     "causes": assemble.MAX_CAUSES,
-    "alternatives of one cause": root_cause.MAX_ALTERNATIVES,
+    "alternatives of one cause": cause.MAX_ALTERNATIVES,
     "contained values": assemble.MAX_CONTAINED,
-    "affected communication calls": affected.MAX_COLLECTIVES,
-    "ranks with the records around the place": nearby.MAX_RANKS,
-    "nodes of the drawing of the spread": html_spread.MAX_DRAWN,
+    "affected communication calls": calls.MAX_COLLECTIVES,
+    "ranks with the records around the place": neighbours.MAX_RANKS,
+    "nodes of the drawing of the spread": spread.MAX_DRAWN,
     "columns of the map of calls": call_map.MAX_COLUMNS,
-    "records in a Chrome trace": chrome_trace.MAX_SLICES,
+    "records in a Chrome trace": trace.MAX_SLICES,
 }
 
 

@@ -12,14 +12,14 @@ from fuzz_readers import TARGETS
 from mutate import mutate
 from seeds import seeds
 
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.dump import RankFolder
-from firstnan.readers import msprobe
-from firstnan.readers.lenient_json import loads
-from firstnan.readers.record_index import Doubt
-from firstnan.readers.scan import ScannedDump
-from firstnan.rulebook import load
+from firstnan.dump.folders import RankFolder
+from firstnan.operators.table import load
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.suspects import Lookout
+from firstnan.read.json.lenient import loads
+from firstnan.read.records import full_reader
+from firstnan.read.scan.record_index import Doubt
+from firstnan.read.scan.sweep import ScannedDump
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -89,7 +89,7 @@ def same(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "dump.json").write_bytes(data)
     folder = RankFolder(0, 0, tmp_path, "rank0")
     book = load()
-    whole = WholeDump(msprobe.read(folder), Lookout(book, 0, frozenset()))
+    whole = WholeDump(full_reader.read(folder), Lookout(book, 0, frozenset()))
     try:
         scanned = ScannedDump(folder, Lookout(book, 0, frozenset()))
         assert scanned.overview == whole.overview

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from three_ranks import FILES, ROOT, SOURCE, contents, rank_folder, write
 
-from firstnan import cli
+from firstnan.cli import main as cli
 
 EVIL = {
     "escape": "\x1b[31m\x1b]0;title\x07",

@@ -19,13 +19,19 @@ from three_ranks import OTHER, ROOT, rank_folder, write
 from work import lines
 
 import firstnan
-from firstnan import cli, ranks
-from firstnan.dump import ProblemKind, RankFolder
-from firstnan.readers import callsite, files, layout, lenient_json, memory, msprobe
-from firstnan.readers.callsite import MAX_CHAIN
-from firstnan.readers.names import parse_name
-from firstnan.readers.record_builder import RecordBuilder
-from firstnan.readers.values import LONGEST_SLOT, MAX_NESTING
+from firstnan.cli import main as cli
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.names import parse_name
+from firstnan.dump.problems import ProblemKind
+from firstnan.read import files
+from firstnan.read.callers import call_site
+from firstnan.read.callers.call_site import MAX_CHAIN
+from firstnan.read.json import lenient, memory
+from firstnan.read.layout import dump_layout
+from firstnan.read.records import full_reader
+from firstnan.read.records.builder import RecordBuilder
+from firstnan.read.records.values import LONGEST_SLOT, MAX_NESTING
+from firstnan.run import rank_passes
 
 MB = 1 << 20
 
@@ -103,7 +109,7 @@ def test_the_estimate_is_not_too_low(kind: str) -> None:
     """More than what the standard library really takes for the values."""
     data = GREEDY[kind](200_000).removesuffix(b"[")
     tracemalloc.start()
-    value = lenient_json.loads(data)
+    value = lenient.loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert value is not None
@@ -136,7 +142,7 @@ def test_records_that_do_not_fit_into_memory(root: Path, monkeypatch: pytest.Mon
         raise MemoryError
 
     monkeypatch.setattr(RecordBuilder, "build", full)
-    found = msprobe.read(RankFolder(0, OTHER, rank_folder(root, OTHER), "rank2"))
+    found = full_reader.read(RankFolder(0, OTHER, rank_folder(root, OTHER), "rank2"))
     assert [(p.kind, p.judged) for p in found.problems] == [(ProblemKind.UNREADABLE, False)]
     assert "memory" in found.problems[0].detail
 
@@ -158,7 +164,7 @@ def test_a_long_key_is_not_repeated_below_it(tmp_path: Path) -> None:
     record = f'{{"input_args": [], "input_kwargs": {{"{"k" * MB}": {{{inside}}}}}, "output": []}}'
     (tmp_path / "dump.json").write_text(f'{{"task": "statistics", "data": {{"Torch.a.0.forward": {record}}}}}')
     tracemalloc.start()
-    found = msprobe.read(RankFolder(0, 0, tmp_path, "rank0"))
+    found = full_reader.read(RankFolder(0, 0, tmp_path, "rank0"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found.records[0].inputs) == 2000
@@ -169,15 +175,15 @@ def test_a_long_key_is_not_repeated_below_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the patch reaches the worker by forking")
 def test_a_worker_that_is_killed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the system does when memory ends: its rank is told, the others are analysed."""
-    real = ranks.survey
+    real = rank_passes.survey
 
     def survey(folder: RankFolder, *args: Any, **more: Any) -> Any:
         if folder.rank == OTHER:
             os.kill(os.getpid(), signal.SIGKILL)
         return real(folder, *args, **more)
 
-    survey.__module__, survey.__qualname__ = "firstnan.ranks", "survey"
-    monkeypatch.setattr(ranks, "survey", survey)
+    survey.__module__, survey.__qualname__ = "firstnan.run.rank_passes", "survey"
+    monkeypatch.setattr(rank_passes, "survey", survey)
     report = firstnan.analyze(root, firstnan.Options(jobs=2))
     assert [(cause.rank, cause.op_name) for cause in report.root_causes] == [ROOT]
     assert [p.rank for p in report.input.problems] == [OTHER]
@@ -201,7 +207,7 @@ def test_a_file_beyond_every_size(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "told"),
-    [(MAX_NESTING - 1, []), (MAX_NESTING + 5, ["limit"]), (20 * lenient_json.MAX_DEPTH, ["truncated", "limit"])],
+    [(MAX_NESTING - 1, []), (MAX_NESTING + 5, ["limit"]), (20 * lenient.MAX_DEPTH, ["truncated", "limit"])],
 )
 def test_the_limit_of_depth_is_told(root: Path, depth: int, told: list[str]) -> None:
     top = json.loads((rank_folder(root, OTHER) / "dump.json").read_text())
@@ -215,7 +221,7 @@ def test_the_limit_of_depth_is_told(root: Path, depth: int, told: list[str]) -> 
 
 
 def test_the_limit_of_folders_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "_MAX_FOLDERS", 10)
+    monkeypatch.setattr(dump_layout, "_MAX_FOLDERS", 10)
     for number in range(20):
         (tmp_path / f"a{number:02}").mkdir()
     write(tmp_path / "a00")
@@ -229,7 +235,7 @@ def test_the_limit_of_chains_is_told(tmp_path: Path) -> None:
     names = [f"Module.m{i}.M.forward.0" for i in range(MAX_CHAIN + 500)]
     (tmp_path / "construct.json").write_text(json.dumps(dict(zip(names, [*names[1:], None], strict=True))))
     (tmp_path / "stack.json").write_text("{}")
-    sites, _ = callsite.read(RankFolder(0, 0, tmp_path, "rank0"), names[:1])
+    sites, _ = call_site.read(RankFolder(0, 0, tmp_path, "rank0"), names[:1])
     assert len(sites[names[0]].chain) == MAX_CHAIN + 1
     assert "longer than" in sites[names[0]].problems[0].detail
 
@@ -262,7 +268,7 @@ def test_work_for_damaged_json(kind: str) -> None:
             "escapes": b'["' + b"\\ud800" * n + b'", ',
             "strings": b"[" + b'"\\"" ' * n,
         }[kind]
-        return lambda: lenient_json.loads(text)
+        return lambda: lenient.loads(text)
 
     grows_like_its_input(make, 500)
 
@@ -279,7 +285,7 @@ def test_work_for_long_chains(tmp_path: Path) -> None:
     def make(n: int) -> Callable[[], object]:
         names = [f"Module.m{i}.M.forward.0" for i in range(n)]
         folder = rank(tmp_path, f"c{n}", {"construct.json": dict(zip(names, [*names[1:], None], strict=True))})
-        return lambda: callsite.read(folder, names[:1])
+        return lambda: call_site.read(folder, names[:1])
 
     grows_like_its_input(make, 200)
 
@@ -291,7 +297,7 @@ def test_work_for_long_stacks(tmp_path: Path) -> None:
         names = [f"Torch.a.{i}.forward" for i in range(n)]
         frames = [f"File /site-packages/torch/nn/{i}.py, line {i}, in f, \n x" for i in range(n)]
         folder = rank(tmp_path, f"s{n}", {"stack.json": {"0": [names, frames]}})
-        return lambda: callsite.read(folder, names[:2])
+        return lambda: call_site.read(folder, names[:2])
 
     grows_like_its_input(make, 200)
 
@@ -303,7 +309,7 @@ def test_work_for_many_steps_and_ranks(tmp_path: Path) -> None:
             for number in range(4):
                 (root / f"step{step}" / f"rank{number}").mkdir(parents=True)
                 (root / f"step{step}" / f"rank{number}" / "dump.json").write_text("{}")
-        return lambda: layout.find(root)
+        return lambda: dump_layout.find(root)
 
     grows_like_its_input(make, 30)
 
@@ -313,7 +319,7 @@ def test_work_for_ranks_that_are_absent_in_places(tmp_path: Path) -> None:
     for step in range(12):
         (tmp_path / f"step{step}" / f"rank{step}").mkdir(parents=True)
         (tmp_path / f"step{step}" / f"rank{step}" / "dump.json").write_text("{}")
-    assert len(layout.find(tmp_path).problems) == 12 * 11
+    assert len(dump_layout.find(tmp_path).problems) == 12 * 11
 
 
 SIZES = {

@@ -20,7 +20,7 @@ import pytest
 from known_cases import SHARED, Case, own_cases, shared_cases
 
 import firstnan
-from firstnan.report import Report, Where
+from firstnan.answer.model import Report, Where
 
 CASES = [*own_cases(), *shared_cases()]
 Causes = list[tuple[int, frozenset[int], str]]

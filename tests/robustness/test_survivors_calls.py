@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from made_runs import NAN, Json, Rank, Run, blank, events, record, t, the_cause
 
-from firstnan.analysis.affected import state_of
-from firstnan.analysis.events import Ending, Event, EventKind
-from firstnan.analysis.filters import is_mask_sum
-from firstnan.analysis.focus import FAR
-from firstnan.analysis.summarize import _is_decided
-from firstnan.report import MechanismKind, RankState, SymptomKind, Where
+from firstnan.answer.model import MechanismKind, RankState, SymptomKind, Where
+from firstnan.rank.events import Ending, Event, EventKind
+from firstnan.rank.legality import is_mask_sum
+from firstnan.rank.summarize import _is_decided
+from firstnan.rank.window import FAR
+from firstnan.report.calls import state_of
 
 
 def rank0() -> Rank:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Rank, Run, blank, record, t, the_cause
 
-from firstnan.analysis.events import Event, EventKind
-from firstnan.analysis.evidence import evidence_of
-from firstnan.analysis.focus import count_calls_from
-from firstnan.analysis.judge import is_after_forward
-from firstnan.analysis.summarize import _ends_blind
-from firstnan.analysis.watch import Lookout
-from firstnan.analysis.whole import WholeDump
-from firstnan.report import MechanismKind
-from firstnan.rulebook import load
+from firstnan.answer.model import MechanismKind
+from firstnan.causes.evidence import evidence_of
+from firstnan.causes.loss_scaler import is_after_forward
+from firstnan.operators.table import load
+from firstnan.rank.events import Event, EventKind
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.summarize import _ends_blind
+from firstnan.rank.suspects import Lookout
+from firstnan.rank.window import count_calls_from
 
 
 def rank0() -> Rank:

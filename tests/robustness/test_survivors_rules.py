@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from made_runs import INF, Rank, Run, record, t
 
-from firstnan.analysis.filters import Legality
-from firstnan.analysis.mechanism_range import first_jump
-from firstnan.report import RunUp
-from firstnan.rulebook import load
+from firstnan.answer.model import RunUp
+from firstnan.causes.mechanisms.range import first_jump
+from firstnan.operators.table import load
+from firstnan.rank.legality import Legality
 
 
 def rank0() -> Rank:

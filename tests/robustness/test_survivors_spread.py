@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Rank, Run, batch, blank, named, t, the_cause
 
-from firstnan.analysis.affected import _first_of_a_root
-from firstnan.analysis.assemble import report
-from firstnan.analysis.doubt import is_only_undecided
-from firstnan.analysis.events import Ending, Event, EventKind
-from firstnan.analysis.outcomes import Arrival, RankOutcome, Spread
-from firstnan.analysis.series import UNKNOWN_GROUP, Collective, series_of
-from firstnan.collectives import CallKey, CallKind, GroupKnowledge
-from firstnan.dump import Direction, ProblemKind, Record, RecordKind, RecordName
-from firstnan.report import Where
+from firstnan.answer.model import Where
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Direction, Record, RecordKind, RecordName
+from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge
+from firstnan.rank.events import Ending, Event, EventKind
+from firstnan.report.assemble import report
+from firstnan.report.calls import _first_of_a_root
+from firstnan.step.call_series import UNKNOWN_GROUP, Collective, series_of
+from firstnan.step.origins import Arrival, RankOutcome, Spread
+from firstnan.step.undecided import is_only_undecided
 
 
 def log(rank: Rank) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Run, named, scalar, t, the_cause
 
-from firstnan.report import MechanismKind, Verdict
+from firstnan.answer.model import MechanismKind, Verdict
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from asking import ask
 from three_ranks import ROOT, rank_folder, write
 
-from firstnan import cli
-from firstnan.errors import OutputError, UsageError
-from firstnan.output import check_target, write_whole
+from firstnan.cli import main as cli
+from firstnan.cli.output import check_target, write_whole
+from firstnan.dump.errors import OutputError, UsageError
 
 unix = pytest.mark.skipif(os.name != "posix", reason="shells and devices of Unix")
 FULL = Path("/dev/full")

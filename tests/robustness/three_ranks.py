@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from firstnan.collectives import group_id
+from firstnan.operators.communication import group_id
 
 SOURCE, OTHER, BESIDE = 1, 2, 0
 """The rank with the fault; the one that is damaged; one that is left alone."""

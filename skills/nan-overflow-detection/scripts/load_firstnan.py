@@ -25,7 +25,7 @@ def firstnan_main():
     elif (checkout / "firstnan" / "__init__.py").is_file():
         sys.path.insert(0, str(checkout.resolve()))
     try:
-        from firstnan.cli import main
+        from firstnan.cli.main import main
     except ModuleNotFoundError as error:
         if error.name == "firstnan":
             stop("firstnan is not here: pip install the firstnan wheel, or use the skill folder made by 'make skill'")

@@ -1,0 +1,364 @@
+"""The result: frozen, versioned, and the only thing reporters see.
+
+Words for people are :class:`Note` values (a key of ``messages/`` with its numbers), so that one
+report can be shown in any language; JSON carries key, numbers and the text side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from firstnan.dump.call_site import Frame
+from firstnan.dump.problems import Problem
+from firstnan.dump.records import Direction, TensorStat
+
+if TYPE_CHECKING:
+    from firstnan.answer.views import CallMap, Surroundings
+
+SCHEMA_VERSION = "firstnan.report/1"
+
+NoteValue = str | int | float | bool | None
+
+
+class Verdict(Enum):
+    """The answer in one word."""
+
+    ANOMALY = "anomaly"
+    """A non-finite (or proven impossible) value that matters was found."""
+    CLEAN = "clean"
+    """Everything that could be judged is clean."""
+    UNKNOWN = "unknown"
+    """Nothing could be judged: no records, or no statistics."""
+
+
+class Where(Enum):
+    """What kind of place the first bad value came from."""
+
+    OPERATOR = "operator"
+    """The record itself: clean inputs, bad output."""
+    COMMUNICATION = "communication"
+    """A collective or P2P call: every input clean, the result bad."""
+    PARAMETER = "parameter"
+    """A weight was already bad when first used."""
+    INPUT_DATA = "input_data"
+    """The batch was bad."""
+    UNDUMPED_OPERATOR = "undumped_operator"
+    """Something between two records that the dump does not hold."""
+    BEFORE_DUMP = "before_dump"
+    """Bad from the first record on, neither parameter nor data."""
+    MISSING_RANK = "missing_rank"
+    """On a rank whose dump is absent, or ends before the cause."""
+
+
+class MechanismKind(Enum):
+    """Why the value turned bad (design: one row each in ``analysis/mechanism.py``)."""
+
+    FP16_OVERFLOW = "fp16_overflow"
+    """A result beyond 65504 in float16."""
+    BF16_OVERFLOW = "bf16_overflow"
+    """A result beyond 3.39e38 in bfloat16."""
+    FP32_OVERFLOW = "fp32_overflow"
+    """A result beyond 3.40e38 in float32."""
+    EXP_OVERFLOW = "exp_overflow"
+    """exp (or pow, sinh ...) of an argument that is too large for the dtype."""
+    CAST_OVERFLOW = "cast_overflow"
+    """A finite value beyond the limit of the dtype it was cast to."""
+    FP8_SCALE = "fp8_scale"
+    """A scale factor of low-precision quantisation became zero, tiny or infinite."""
+    DIV_BY_ZERO = "div_by_zero"
+    """A division by zero, or its relatives rsqrt(0) and normalisation with zero variance."""
+    LOG_ZERO = "log_zero"
+    """log of zero or of a negative number."""
+    SQRT_BACKWARD = "sqrt_backward"
+    """The derivative of sqrt, norm, pow, acos, asin at the edge of their range."""
+    MASKED_SOFTMAX = "masked_softmax"
+    """softmax over a row that is masked completely."""
+    INF_MINUS_INF = "inf_minus_inf"
+    """The difference of two infinities of the same sign."""
+    ZERO_TIMES_INF = "zero_times_inf"
+    """Zero times infinity."""
+    REDUCTION_OVERFLOW = "reduction_overflow"
+    """A reduction over ranks whose sum is beyond the dtype although each input is finite."""
+    COMM_CORRUPTION = "comm_corruption"
+    """A communication result that its inputs cannot give."""
+    UNINITIALISED_MEMORY = "uninitialised_memory"
+    """Memory that was read before it was written."""
+    BAD_PARAMETER = "bad_parameter"
+    """A weight that was non-finite when the step began."""
+    BAD_INPUT = "bad_input"
+    """Input data that was non-finite."""
+    LARGE_VALUE_PROPAGATION = "large_value_propagation"
+    """An absurd but finite value entered earlier and overflowed here."""
+    SATURATION = "saturation"
+    """A value clamped at the dtype's limit earlier on, from which the bad value follows."""
+    DEVICE_FAULT_SUSPECTED = "device_fault_suspected"
+    """Small finite inputs, a result beyond what arithmetic allows, peers finite."""
+    UNKNOWN = "unknown"
+    """The dump does not tell."""
+
+
+class Confidence(Enum):
+    """How far the numbers carry the mechanism."""
+
+    CERTAIN = "certain"
+    """The recorded numbers prove it."""
+    LIKELY = "likely"
+    """The numbers fit, and nothing else that is known fits as well."""
+    POSSIBLE = "possible"
+    """One of several that fit."""
+
+
+class RankState(Enum):
+    """A rank at one communication call."""
+
+    SOURCE = "source"
+    """Its own input is non-finite."""
+    PROPAGATED = "propagated"
+    """Its input is clean, its result is non-finite."""
+    NORMAL = "normal"
+    """Input and result are clean."""
+    UNDECIDED = "undecided"
+    """No dump, cut before the call, no statistics, or a stale asynchronous result."""
+
+
+class MatchState(Enum):
+    """How far the records of one communication call belong together."""
+
+    MATCHED = "matched"
+    """All members that are there agree in API, dtype, size and number of calls."""
+    BY_NAME = "by_name"
+    """Groups are not recorded: put together by record name, as in the mission text."""
+    PARTIAL = "partial"
+    """Some members of the group have no such call (absent rank, cut file)."""
+    DOUBTFUL = "doubtful"
+    """Counts, types or sizes differ between the members from here on."""
+
+
+class SymptomKind(Enum):
+    """What the user sees."""
+
+    LOSS = "loss"
+    """The value from which backward starts."""
+    GRADIENT = "gradient"
+    """A gradient of a parameter."""
+    GRAD_NORM = "grad_norm"
+    """The norm used for clipping."""
+    PARAMETER = "parameter"
+    """A parameter."""
+    ACTIVATION = "activation"
+    """Another forward value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One sentence for people: a key of ``messages/`` and the numbers in it."""
+
+    key: str
+    params: Mapping[str, NoteValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """Why, how sure, and in which words."""
+
+    kind: MechanismKind
+    confidence: Confidence
+    explanation: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another candidate, and why it is not the answer."""
+
+    step: int
+    rank: int
+    op_name: str
+    exec_order: int | None
+    direction: Direction
+    reason: Note
+
+
+@dataclass(frozen=True, slots=True)
+class RunUp:
+    """One record on the causal chain before the root, with its largest absolute values."""
+
+    op_name: str
+    exec_order: int
+    magnitude_in: float | None
+    magnitude_out: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """One independent cause: place, reason, evidence."""
+
+    step: int
+    rank: int
+    op_name: str
+    """Record name; empty when the rank that caused it is not readable."""
+    exec_order: int | None
+    direction: Direction
+    where: Where
+    mechanism: Mechanism
+    inputs: tuple[TensorStat, ...] = ()
+    outputs: tuple[TensorStat, ...] = ()
+    construct_chain: tuple[str, ...] = ()
+    module: str | None = None
+    """Path of the innermost module around the operator."""
+    stack_info: tuple[str | int | float | None, ...] = ()
+    """The stack as written in stack.json."""
+    location: Frame | None = None
+    ranks_also: tuple[int, ...] = ()
+    """Other ranks on which the same cause shows at the same call (replicas, members of a reduction)."""
+    evidence: tuple[Note, ...] = ()
+    advice: tuple[Note, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    run_up: tuple[RunUp, ...] = ()
+
+    @property
+    def is_inside_module(self) -> bool:
+        """It began in a module whose operators have no record."""
+        return self.where is Where.OPERATOR and self.op_name.startswith(("Module.", "Cell."))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveReport:
+    """One communication call, over all its members."""
+
+    op: str
+    """API name (``all_reduce``)."""
+    step: int
+    group: tuple[int, ...] | None
+    """Global ranks; None when not known."""
+    call: int
+    """The n-th call of this API in this group, 0-based."""
+    ops: Mapping[int, str]
+    """rank -> record name."""
+    source_ranks: tuple[int, ...]
+    propagated_ranks: tuple[int, ...]
+    normal_ranks: tuple[int, ...]
+    undecided_ranks: tuple[int, ...]
+    match: MatchState
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def total_ranks(self) -> int:
+        return len(self.source_ranks) + len(self.propagated_ranks) + len(self.normal_ranks) + len(self.undecided_ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of the spread: from a rank's record to the ranks it reached."""
+
+    step: int
+    from_rank: int
+    from_op: str
+    to_ranks: tuple[int, ...]
+    to_ops: Mapping[int, str]
+    via: str
+    """Communication API, ``parameters`` (next step) or ``unrecorded`` (DDP, FSDP ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """A bad value that no later record took in."""
+
+    step: int
+    rank: int
+    op_name: str
+    exec_order: int
+    reason: Note
+
+
+@dataclass(frozen=True, slots=True)
+class BenignRule:
+    """How often one rule of the rules file suppressed a value, with an example."""
+
+    rule: str
+    count: int
+    example: str
+    """``step0/rank3: Tensor.masked_fill.0.forward``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What the user sees, and the first record that shows it."""
+
+    kind: SymptomKind
+    step: int
+    rank: int
+    op_name: str
+    exec_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputSummary:
+    """What was looked at."""
+
+    path: str
+    steps: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    missing_ranks: tuple[int, ...] = ()
+    records: int = 0
+    bytes: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole answer."""
+
+    verdict: Verdict
+    complete: bool
+    """False: a rank, step or part was absent, cut or without statistics (see ``input.problems``)."""
+    input: InputSummary
+    step: int | None = None
+    """First bad step."""
+    root_causes: tuple[RootCause, ...] = ()
+    collectives: tuple[CollectiveReport, ...] = ()
+    """Affected calls, the causally first one first."""
+    propagation: tuple[Hop, ...] = ()
+    contained: tuple[Contained, ...] = ()
+    benign: tuple[BenignRule, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
+    story: tuple[Note, ...] = ()
+    """Loss, gradients or parameters: which of them is hit, in one or two sentences."""
+    caveats: tuple[Note, ...] = ()
+    """What could change the answer, and how."""
+    call_map: CallMap | None = None
+    """The communication calls of the first bad step that were looked at; None without any."""
+    surroundings: tuple[Surroundings, ...] = ()
+    """Records around the first bad value of each rank it reached; ranks of root causes first."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean and complete, 1 anomaly, 4 undecided."""
+        if self.verdict is Verdict.ANOMALY:
+            return 1
+        return 0 if self.verdict is Verdict.CLEAN and self.complete else 4
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as strict JSON values (schema ``firstnan.report/1``), words in English."""
+        from firstnan.show.json import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, object]) -> Report:
+        """The report that :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: not a report of this schema.
+        """
+        from firstnan.answer.load import from_dict
+
+        return from_dict(document)
+
+    def _repr_html_(self) -> str:
+        """The answer for a notebook: static, no script; the complete page is the HTML report."""
+        from firstnan.show.html.static import fragment
+
+        return fragment(self)

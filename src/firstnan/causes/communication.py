@@ -1,0 +1,178 @@
+"""Communication calls that are causes themselves: overflow of a reduction, corruption."""
+
+from __future__ import annotations
+
+import math
+
+from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+from firstnan.causes.evidence import evidence_of
+from firstnan.causes.mechanisms.registry import explain
+from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import Direction
+from firstnan.dump.values import limits, magnitude
+from firstnan.operators.communication import Freshness, GroupKnowledge
+from firstnan.rank.summary import Side
+from firstnan.step.corruption import impossible_ranks, largest, result_bound
+from firstnan.step.matching import MatchedCall, Matching
+from firstnan.step.origins import RankOutcome
+
+_OF_SIZE = frozenset(
+    {
+        *(MechanismKind.FP16_OVERFLOW, MechanismKind.BF16_OVERFLOW, MechanismKind.FP32_OVERFLOW),
+        *(MechanismKind.EXP_OVERFLOW, MechanismKind.CAST_OVERFLOW, MechanismKind.SATURATION),
+        *(MechanismKind.LARGE_VALUE_PROPAGATION, MechanismKind.INF_MINUS_INF),
+    }
+)
+"""Mechanisms by which a value that is too large, and nothing else about it, becomes non-finite."""
+
+
+def corrupted(
+    step: int, outcomes: tuple[RankOutcome, ...], matching: Matching
+) -> tuple[list[RankOutcome], list[RootCause]]:
+    """Takes out the births that follow from a communication result that is finite and impossible.
+
+    Example: all_reduce of 2 and 3 gives 1e37, whose square overflows: the communication is the cause. It gives 9, and
+    adding 1 to that gives Inf: no value of the inputs makes that, so that the sum stays the cause, and the impossible
+    result is told beside it (:func:`impossible_before`).
+    """
+    kept: list[RankOutcome] = []
+    found: dict[int, tuple[MatchedCall, list[RankOutcome]]] = {}
+    for outcome in outcomes:
+        call = _impossible_call(outcome, matching)
+        if call is None or not _explains(call, outcome):
+            kept.append(outcome)
+        else:
+            found.setdefault(id(call), (call, []))[1].append(outcome)
+    return kept, [_corrupt_cause(step, call, reached) for call, reached in found.values()]
+
+
+def impossible_before(step: int, outcome: RankOutcome, matching: Matching) -> tuple[Alternative, ...]:
+    """The impossible result on the way to a birth that it does not explain."""
+    call = _impossible_call(outcome, matching)
+    if call is None:
+        return ()
+    fact = call.members[outcome.rank]
+    reason = Note("reason.impossible_result", {"value": largest(fact.call.received)})
+    return (Alternative(step, outcome.rank, fact.call.name, fact.call.index, Direction.FORWARD, reason),)
+
+
+def _explains(call: MatchedCall, outcome: RankOutcome) -> bool:
+    """A wrong value explains what its size explains. One whose square leaves the dtype explains everything behind it:
+    no variance, norm or product of it is finite."""
+    received = call.members[outcome.rank].call.received
+    value, limit = largest(received), next((limits(t.dtype) for t in received if limits(t.dtype)), None)
+    if value is not None and limit is not None and value > math.sqrt(limit.largest):
+        return True
+    return explain(outcome.event).kind in _OF_SIZE
+
+
+def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:
+    for passed in outcome.event.run_up:
+        for call in matching.at(outcome.rank, passed.exec_order):
+            if outcome.rank in impossible_ranks(call):
+                return call
+    return None
+
+
+def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> RootCause:
+    ranks = impossible_ranks(call)
+    rank = ranks[0]
+    fact = call.members[rank]
+    bound = result_bound(call)
+    note = Note("why.impossible_result", {"value": largest(fact.call.received), "bound": bound})
+    if bound is None:
+        note = Note("why.members_differ", {"ranks": format_ranges(ranks)})
+    effect = reached[0]
+    return RootCause(
+        step=step,
+        rank=rank,
+        op_name=fact.call.name,
+        exec_order=fact.call.index,
+        direction=Direction.FORWARD,
+        where=Where.COMMUNICATION,
+        mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN, note),
+        inputs=fact.call.sent,
+        outputs=fact.call.received,
+        ranks_also=tuple(r for r in ranks if r != rank),
+        evidence=(Note("evidence.first_effect", {"rank": effect.rank, "op_name": effect.event.record.name.full}),),
+        run_up=effect.event.run_up,
+    )
+
+
+def communication_causes(step: int, outcomes: tuple[RankOutcome, ...]) -> list[RootCause]:
+    """One cause per call whose inputs are clean and whose result is not."""
+    by_call: dict[int, list[RankOutcome]] = {}
+    for outcome in outcomes:
+        by_call.setdefault(id(outcome.call) if outcome.call else -outcome.rank - 1, []).append(outcome)
+    return [_call_cause(step, members) for members in by_call.values()]
+
+
+def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
+    first = members[0]
+    call, event = first.call, first.event
+    ranks = tuple(sorted(o.rank for o in members))
+    why = call_mechanism(call) if call else _unknown_call()
+    return RootCause(
+        step=step,
+        rank=first.rank,
+        op_name=event.record.name.full,
+        exec_order=event.index,
+        direction=event.direction,
+        where=Where.COMMUNICATION,
+        mechanism=why,
+        inputs=event.record.inputs,
+        outputs=event.record.outputs,
+        module=event.module,
+        ranks_also=tuple(r for r in ranks if r != first.rank),
+        evidence=evidence_of(event),
+        alternatives=(),
+    )
+
+
+def _unknown_call() -> Mechanism:
+    return Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.unmatched_call"))
+
+
+def call_mechanism(call: MatchedCall) -> Mechanism:
+    """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption.
+
+    Example: two members with 4e4 in float16: 8e4 > 65504.
+    """
+    facts = list(call.members.values())
+    sent = [t for f in facts for t in f.call.sent]
+    bound = reached_bound(call)
+    limit = next((limits(t.dtype) for t in sent if limits(t.dtype)), None)
+    if bound is not None and limit is not None and any(f.call.reduces for f in facts) and bound > limit.largest:
+        params: dict[str, NoteValue] = {
+            "bound": bound,
+            "limit": limit.largest,
+            "dtype": limit.name,
+            "members": len(facts),
+        }
+        return Mechanism(MechanismKind.REDUCTION_OVERFLOW, Confidence.CERTAIN, Note("why.reduction_overflow", params))
+    if bound is None or len(facts) == 1:
+        return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
+    bad = [r for r, f in call.members.items() if f.received is Side.BAD]
+    # How many ranks a group has that the dump does not list is nowhere recorded: one more may have put in the value,
+    # unless another member got a good result.
+    listed = call.is_p2p or all(f.call.knowledge is GroupKnowledge.RECORDED for f in facts)
+    spared = any(f.received is Side.CLEAN and f.call.freshness is Freshness.FRESH for f in facts)
+    sure = Confidence.CERTAIN if (listed or spared) and not call.absent else Confidence.LIKELY
+    note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
+    return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
+
+
+def reached_bound(call: MatchedCall) -> float | None:
+    """The largest value that can stand anywhere on the way to the result: the sum over the members, for MAX and MIN the
+    largest of them (AVG sums first); None when an input is not known."""
+    if not call.is_seen:
+        return None
+    if {f.call.reduce_op for f in call.members.values()} <= {"MAX", "MIN"}:
+        return result_bound(call)
+    total = 0.0
+    for fact in call.members.values():
+        values = [magnitude(t.max, t.min) for t in fact.call.sent]
+        if any(v is None for v in values):
+            return None
+        total += max((v for v in values if v is not None), default=0.0)
+    return total

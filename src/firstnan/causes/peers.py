@@ -1,0 +1,75 @@
+"""The same operator on other ranks: finite there, not here.
+
+``same_operator_same_inputs``
+    A peer is a rank whose record of the same name has inputs of the same shapes and dtypes, and of the same size
+    within a factor of two. When the arithmetic cannot give a non-finite result for these inputs, and peers are
+    finite, the device or its memory is suspected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, Report, RootCause, Where
+from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.values import limits
+from firstnan.operators.bounds import largest, result_bound
+from firstnan.operators.families import FUSED
+from firstnan.operators.table import short_api
+
+Lookup = Callable[[int, int, str], Record | None]
+"""Step, rank and record name -> that record of that rank, None where it is not there."""
+MAX_PEERS = 8
+"""So many other ranks are looked at: each costs reading its dump once more."""
+SAME_SIZE = 2.0
+"""Inputs of replicas differ with their data, by less than this factor in their largest value."""
+
+
+def add(report: Report, ranks: Sequence[int], lookup: Lookup) -> Report:
+    """The report with peers compared for every cause whose mechanism the numbers of its own rank leave open."""
+    causes = tuple(_compare(cause, report.root_causes, ranks, lookup) for cause in report.root_causes)
+    return replace(report, root_causes=causes)
+
+
+def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int], lookup: Lookup) -> RootCause:
+    here = lookup(cause.step, cause.rank, cause.op_name) if _is_open(cause) else None
+    if here is None or here.name.kind is not RecordKind.API:
+        return cause
+    taken = {c.rank for c in causes}
+    nearest = sorted((r for r in ranks if r not in taken), key=lambda r: (abs(r - cause.rank), r))[:MAX_PEERS]
+    found = {rank: lookup(cause.step, rank, cause.op_name) for rank in nearest}
+    finite = [rank for rank, record in found.items() if record is not None and is_finite_peer(here, record)]
+    if not finite:
+        return cause
+    where = format_ranges(finite)
+    evidence = (*cause.evidence, Note("evidence.peers_finite", {"ranks": where}))
+    value = largest(here.inputs)
+    bad = next((t for t in here.outputs if t.state.is_bad), None)
+    bound, limit = result_bound(here), limits(bad.dtype) if bad else None
+    if short_api(here.name) in FUSED or bound is None or limit is None or bound > limit.largest:
+        return replace(cause, evidence=evidence)
+    note = Note("why.device_fault", {"value": value, "dtype": limit.name, "ranks": where})
+    sure = Confidence.LIKELY if len(finite) > 1 else Confidence.POSSIBLE
+    return replace(cause, evidence=evidence, mechanism=Mechanism(MechanismKind.DEVICE_FAULT_SUSPECTED, sure, note))
+
+
+def _is_open(cause: RootCause) -> bool:
+    return cause.where is Where.OPERATOR and cause.mechanism.kind is MechanismKind.UNKNOWN
+
+
+def is_finite_peer(here: Record, there: Record) -> bool:
+    """same_operator_same_inputs, with a finite result there."""
+    if len(here.inputs) != len(there.inputs) or any(t.state.is_bad or t.state.is_unknown for t in there.outputs):
+        return False
+    return all(_alike(a, b) for a, b in zip(here.inputs, there.inputs, strict=True))
+
+
+def _alike(one: TensorStat, other: TensorStat) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype or one.state is not other.state:
+        return False
+    here, there = largest([one]), largest([other])
+    if here is None or there is None:
+        return here == there
+    return max(here, there) <= SAME_SIZE * max(min(here, there), 1e-30)

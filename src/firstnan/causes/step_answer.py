@@ -1,0 +1,32 @@
+"""Everything known about one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firstnan.answer.model import RootCause
+from firstnan.rank.summary import RankSummary
+from firstnan.step.matching import Matching
+from firstnan.step.origins import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """Everything known about one step."""
+
+    step: int
+    summaries: Mapping[int, RankSummary]
+    matching: Matching
+    spread: Spread
+    causes: tuple[RootCause, ...]
+    absent: tuple[int, ...]
+    """Ranks of the run without a readable dump of this step."""
+    skipped: bool = False
+    """True: a gradient overflow that the loss scaler skipped: the next step is clean."""
+    undecided: bool = False
+    """True: the only causes stand at the end of a cut file; a later step with a settled one is the answer."""
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.causes) and not self.skipped

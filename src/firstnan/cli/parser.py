@@ -1,0 +1,337 @@
+"""The command line as argparse sees it: every command, every option, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import firstnan
+from firstnan.dump.language import Language
+from firstnan.dump.options import EngineKind, Options
+from firstnan.dump.ranges import parse_ranges
+from firstnan.show import Format
+from firstnan.show.reporter import CROSS_RANK_FILE, SINGLE_RANK_FILE
+
+EXIT_CODES = """\
+exit codes:
+  0  clean and complete
+  1  an anomaly was found
+  2  usage: the request makes no sense, or the report could not be written
+  3  nothing readable at the path
+  4  undecided: nothing could be judged, or clean but not complete
+"""
+
+EXIT_CODES_OF_SCAN = """\
+exit codes:
+  0  the part is written, whatever it holds
+  2  usage: the request makes no sense, or the part could not be written
+  3  no dump at the path
+"""
+
+EXIT_CODES_OF_SHOW = """\
+exit codes:
+  0  there was something to show
+  2  usage: the request makes no sense, or stdout could not be written
+  3  nothing readable at the path
+"""
+
+EXIT_CODES_OF_RULES = """\
+exit codes:
+  0  the rules are printed
+  2  usage: the request makes no sense, the rules file cannot be read, or stdout could not be written
+"""
+
+EXIT_CODES_OF_SCHEMA = """\
+exit codes:
+  0  the schema is printed
+  2  usage: the request makes no sense, or stdout could not be written
+"""
+
+EXIT_CODES_OF_DEMO = """\
+exit codes:
+  0  the example was analysed, and its anomaly found
+  2  usage: the request makes no sense, or the example or the report could not be written
+"""
+
+_SUFFIXES = {".json": Format.JSON, ".md": Format.MARKDOWN, ".html": Format.HTML, ".htm": Format.HTML}
+_MOST_AROUND = 1000
+_WIDTH = 80
+"""Columns of help where there is no terminal."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse makes one for every argument, and would load a package each time to ask."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+@cache
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or _WIDTH
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size().columns or _WIDTH
+    except OSError:
+        return _WIDTH
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of ``firstnan``; the chosen command stands in ``command``."""
+    made = argparse.ArgumentParser(
+        prog="firstnan",
+        description="Find the rank, the operator and the line of code where NaN or Inf began, from MSProbe dumps.",
+        epilog=EXIT_CODES,
+        formatter_class=_Help,
+    )
+    made.add_argument("--version", action="version", version=f"firstnan {firstnan.__version__}")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="firstnan")
+
+    analyze = _command(commands, "analyze", "everything: which rank, which operator, which line of code, and why")
+    _input(analyze)
+    _reading(analyze)
+    _showing(analyze, [form for form in Format if form is not Format.MISSION])
+
+    ranks = _command(
+        commands,
+        "ranks",
+        "step 1 alone: source, propagated and normal ranks of every affected communication call",
+        f"-o {CROSS_RANK_FILE} (or --format mission) writes that file: per call source_ranks, propagated_ranks,\n"
+        "normal_ranks and total_ranks. --format json is the whole report.",
+    )
+    _input(ranks)
+    _reading(ranks)
+    _showing(ranks, list(Format), CROSS_RANK_FILE)
+
+    trace = _command(
+        commands,
+        "trace",
+        "step 2 alone: the first anomalous operator on one rank, its call chain and its code location",
+        f"-o {SINGLE_RANK_FILE} (or --format mission) writes that file: rank and first_anomaly with op_name,\n"
+        "exec_order, output, input_info, construct_chain and stack_info. --format json is the whole report.",
+    )
+    _input(trace)
+    _rank(trace)
+    _reading(trace, ranks=False)
+    _showing(trace, list(Format), SINGLE_RANK_FILE)
+
+    scan = _command(
+        commands,
+        "scan",
+        "first of two stages: look at the ranks of this host and write what merge needs, some KB for each",
+        "Run it on every host over its own ranks, copy the part files to one place, and merge them there.",
+        EXIT_CODES_OF_SCAN,
+    )
+    _input(scan)
+    scan.add_argument("-o", "--output", type=Path, metavar="FILE", help="the part file (default: stdout)")
+    scan.add_argument(
+        "--others",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="PART",
+        help="part files of the other hosts: answer what merging will ask of the ranks here",
+    )
+    _reading(scan)
+    scan.add_argument("--lang", choices=[language.value for language in Language], help="language of what is said")
+
+    merge = _command(commands, "merge", "second of two stages: one report from the part files of all hosts")
+    merge.add_argument("parts", type=Path, nargs="+", metavar="PART", help="files that 'firstnan scan' wrote")
+    merge.add_argument("--jobs", type=_jobs, metavar="N", help="processes where files are read again")
+    _showing(merge, [form for form in Format if form is not Format.MISSION], CROSS_RANK_FILE)
+
+    show = _command(commands, "show", "look at the records around one place", exit_codes=EXIT_CODES_OF_SHOW)
+    _input(show)
+    _rank(show)
+    show.add_argument("--step", type=_whole_number, metavar="N", help="the step (default: the first one)")
+    place = show.add_mutually_exclusive_group()
+    place.add_argument("--op", metavar="NAME", help="the record with this name")
+    place.add_argument("--at", type=_whole_number, metavar="INDEX", help="the record with this index, counted from 0")
+    show.add_argument("--around", type=_around, default=5, metavar="K", help="records before and after it (default: 5)")
+    _words(show)
+
+    rules = _command(
+        commands,
+        "rules",
+        "print the rules in force: what is benign, carries, absorbs, masks",
+        exit_codes=EXIT_CODES_OF_RULES,
+    )
+    rules.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+
+    _command(commands, "schema", "print the JSON Schema of the report", exit_codes=EXIT_CODES_OF_SCHEMA)
+
+    demo = _command(
+        commands, "demo", "analyse the example dump that comes with firstnan", exit_codes=EXIT_CODES_OF_DEMO
+    )
+    demo.add_argument("--to", type=Path, metavar="FOLDER", help="unpack the example there and keep it")
+    demo.add_argument(
+        "--format", choices=["text", "markdown", "json"], default="text", help="form of the report (default: text)"
+    )
+    _words(demo)
+    return made
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """What the pipeline takes, from the arguments of a command that reads a dump."""
+    return Options(
+        steps=_merged(arguments.step),
+        ranks=_merged(getattr(arguments, "ranks", None)),
+        rules=arguments.rules,
+        exclude_ops=tuple(arguments.exclude_op),
+        jobs=arguments.jobs,
+        engine=EngineKind(arguments.engine),
+        ray_address=arguments.ray_address,
+        node_local=arguments.node_local,
+    )
+
+
+def form(arguments: argparse.Namespace) -> Format:
+    """The form asked for; without ``--format`` the name of the output file tells it.
+
+    ``cross_rank_analysis.json`` and ``single_rank_trace.json`` are the mission's forms for the commands ranks and
+    trace, ``.json``, ``.md`` and ``.html`` what they say, everything else is text.
+    """
+    if arguments.format is not None:
+        return Format(arguments.format)
+    target: Path | None = arguments.output
+    if target is None:
+        return Format.TEXT
+    if (arguments.command, target.name) in (("ranks", CROSS_RANK_FILE), ("trace", SINGLE_RANK_FILE)):
+        return Format.MISSION
+    return _SUFFIXES.get(target.suffix.lower(), Format.TEXT)
+
+
+_Commands = argparse._SubParsersAction  # the type has no public name
+
+
+def _command(
+    commands: _Commands[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    epilog: str = "",
+    exit_codes: str = EXIT_CODES,
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"{epilog}\n\n{exit_codes}" if epilog else exit_codes,
+        formatter_class=_Help,
+    )
+
+
+def _input(command: argparse.ArgumentParser) -> None:
+    command.add_argument("path", type=Path, metavar="PATH", help="dump root, step folder or rank folder")
+
+
+def _rank(command: argparse.ArgumentParser) -> None:
+    words = "the rank (not needed when PATH holds one rank only)"
+    command.add_argument("--rank", type=_whole_number, metavar="N", help=words)
+
+
+def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
+    group = command.add_argument_group("what is read")
+    group.add_argument(
+        "--step",
+        type=_numbers,
+        action="append",
+        metavar="LIST",
+        help="only these steps, such as 3 or 0-4,7; may be repeated",
+    )
+    if ranks:
+        group.add_argument(
+            "--ranks",
+            type=_numbers,
+            action="append",
+            metavar="LIST",
+            help="only these ranks, such as 0-7,9; may be repeated",
+        )
+    group.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    group.add_argument(
+        "--exclude-op",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="reject an answer and get the next: a record name, or rank:record name; may be repeated",
+    )
+    group.add_argument(
+        "--jobs", type=_jobs, metavar="N", help="processes, or tasks at a time (default: the cores available)"
+    )
+    group.add_argument(
+        "--engine",
+        choices=[kind.value for kind in EngineKind],
+        default=EngineKind.LOCAL.value,
+        help="where ranks are read: processes here, or a running Ray cluster (default: local)",
+    )
+    group.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the Ray cluster, HOST:PORT; 'local' starts one here (default: RAY_ADDRESS, or the one that runs here)",
+    )
+    group.add_argument(
+        "--node-local",
+        action="store_true",
+        help="every node of the Ray cluster has rank folders of its own at PATH, and reads them",
+    )
+
+
+def _showing(command: argparse.ArgumentParser, forms: Sequence[Format], mission_file: str = "") -> None:
+    group = command.add_argument_group("how it is shown")
+    group.add_argument(
+        "--format",
+        choices=[known.value for known in forms],
+        help="form of the report (default: from the name of the output file, else text)",
+    )
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside the dump"
+    )
+    if mission_file:
+        group.add_argument(
+            "--mission-file", type=Path, metavar="FILE", help=f"besides, write what {mission_file} holds there"
+        )
+    group.add_argument("--redact", action="store_true", help="leave out source lines and absolute paths")
+    _words(command)
+
+
+def _words(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--lang", choices=[language.value for language in Language], help="language (default: from the locale)"
+    )
+    command.add_argument("-v", "--verbose", action="store_true", help="lists in full length, the whole stack")
+
+
+def _merged(lists: Sequence[tuple[int, ...]] | None) -> tuple[int, ...] | None:
+    return None if lists is None else tuple(sorted({number for numbers in lists for number in numbers}))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return parse_ranges(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _whole_number(text: str) -> int:
+    numbers = _numbers(text)
+    if len(numbers) != 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not one number")
+    return numbers[0]
+
+
+def _jobs(text: str) -> int:
+    count = _whole_number(text)
+    if not 1 <= count <= 4096:
+        raise argparse.ArgumentTypeError("at least 1 and at most 4096")
+    return count
+
+
+def _around(text: str) -> int:
+    count = _whole_number(text)
+    if count > _MOST_AROUND:
+        raise argparse.ArgumentTypeError(f"at most {_MOST_AROUND}")
+    return count

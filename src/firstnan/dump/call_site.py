@@ -1,0 +1,36 @@
+"""Where a record was called from: module chain and stack frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from firstnan.dump.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One stack frame of stack.json."""
+
+    file: str
+    line: int | None
+    function: str
+    source: str
+    """The source line as recorded; empty when the dump does not hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Where one record was called from."""
+
+    op_name: str
+    chain: tuple[str, ...] = ()
+    """The record itself, then its parents from construct.json, innermost first."""
+    frames: tuple[Frame, ...] = ()
+    """Full stack, innermost first."""
+    location: Frame | None = None
+    """The first frame outside the framework and its wrappers."""
+    module: str | None = None
+    """Path of the innermost module of the chain (``layers.3.self_attn``); for a module record its own."""
+    raw_stack: tuple[str | int | float | None, ...] = ()
+    """The stack as written in the file."""
+    problems: tuple[Problem, ...] = field(default=())

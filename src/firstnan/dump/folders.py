@@ -1,0 +1,33 @@
+"""One rank of one step on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class FileKind(Enum):
+    """The files of one rank."""
+
+    DUMP = "dump.json"
+    """Operators with their statistics."""
+    CONSTRUCT = "construct.json"
+    """Who called whom."""
+    STACK = "stack.json"
+    """Code locations."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankFolder:
+    """One rank of one step on disk."""
+
+    step: int
+    rank: int
+    path: Path
+    label: str
+    """Path relative to the analysed path, for people."""
+    dump_bytes: int = 0
+    """Size of dump.json when listed; 0 when absent."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of a cluster on whose own disks it lies, the one to ask first in front; empty: its path leads to it."""

@@ -1,0 +1,146 @@
+"""One rank's dump.json as the analysis sees it: whole, or read where it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import Problem
+from firstnan.dump.records import Record, RecordName
+
+
+@dataclass(frozen=True, slots=True)
+class RankDump:
+    """Everything read from one rank's dump.json."""
+
+    folder: RankFolder
+    records: Sequence[Record]
+    problems: tuple[Problem, ...] = ()
+    task: str | None = None
+    level: str | None = None
+    framework: str | None = None
+    truncated: bool = False
+    bytes_read: int = 0
+
+
+FIRST_RECORDS = 128
+"""Where none of so many first records holds a float16 tensor, nothing is taken for saturated: other dtypes are not
+clamped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What one pass over a rank's dump.json tells."""
+
+    folder: RankFolder
+    records: int = 0
+    """Number of records."""
+    end: int = 0
+    """One more than the last record's index."""
+    bytes_read: int = 0
+    problems: tuple[Problem, ...] = ()
+    truncated: bool = False
+    judged: bool = False
+    """True: at least one tensor that could be non-finite has statistics."""
+    has_apis: bool = False
+    """False: only modules were dumped (level L0)."""
+    groups_recorded: bool = True
+    """False: this dump does not record process groups (1.0.x, hand-made formats)."""
+    last: RecordName | None = None
+    """The last record's name."""
+    suspect: int | None = None
+    """Index of the first record that the watch suspects; None: there is none."""
+    saturated: int | None = None
+    """Index of the first record with a result that the watch finds saturated."""
+
+
+Passed = tuple[int, Record, Callable[[], bool]]
+"""One communication record, named without all its values having been read (there may be very many):
+
+- its index;
+- a record with this one's API, groups, peers and scalar arguments, whose tensors may be those of another call; the
+  same object for all records that it stands for;
+- whether it holds a NaN, an infinity or a -Inf, to be asked before the next record is passed.
+"""
+
+
+class MaskRole(Enum):
+    """What a forward record of one operator means when a -Inf stands in it."""
+
+    WRITES = "writes"
+    """Its outputs may hold -Inf by a rule."""
+    PASSES = "passes"
+    """Inputs may hold -Inf, and then outputs may too."""
+    IGNORES = "ignores"
+    """A -Inf in it says nothing."""
+    OPEN = "open"
+    """Only the whole record tells."""
+
+
+class Watch(Protocol):
+    """What whoever reads for an analysis asks about records, in the order of the file, until one is suspected."""
+
+    @property
+    def late(self) -> int | None:
+        """Index of a record that counts only when none is suspected."""
+        ...
+
+    def is_suspect(self, record: Record) -> bool:
+        """Whether anything that matters may begin at this record."""
+        ...
+
+    def is_saturated(self, record: Record) -> bool:
+        """Whether a result stands exactly at its dtype's limit because it was clamped there."""
+        ...
+
+    def may_saturate(self, name: RecordName) -> bool:
+        """False: :meth:`is_saturated` is False for every record of this operator."""
+        ...
+
+    def mask_role(self, name: RecordName) -> MaskRole:
+        """How to take a -Inf beside a finite Max in a forward record of this operator."""
+        ...
+
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float]) -> None:
+        """A record was passed whose outputs hold a legal -Inf beside these largest elements.
+
+        ``operator`` is the name of any record of its operator, the same one each time.
+        """
+        ...
+
+    def read_mask(self, full: str) -> None:
+        """A record was passed that only reads a legal -Inf."""
+        ...
+
+
+class RankView(Protocol):
+    """One rank's dump.json, read where it matters: what both readers give.
+
+    Every method but :attr:`overview` may read the file again.
+    """
+
+    @property
+    def overview(self) -> Overview: ...
+
+    def records(self, start: int, stop: int) -> Sequence[Record]:
+        """The records with ``start <= index < stop``."""
+        ...
+
+    def suspect(self, start: int) -> int | None:
+        """Index of the first record at or behind ``start`` that the watch suspects."""
+        ...
+
+    def find(self, name: str) -> Record | None:
+        """The record with this name."""
+        ...
+
+    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
+        """The records of communication APIs with ``start <= index < stop``, in order."""
+        ...
+
+    def passes(self) -> tuple[int | None, int | None]:
+        """Indices of the first and the last backward record; gradients of parameters do not count."""
+        ...

@@ -1,0 +1,387 @@
+"""What the arguments of a communication record mean: which is an input, which a result.
+
+``output`` of a ``Distributed.*`` record is a re-read of its arguments after the call, not a return
+value (format document, section 7.2); a receive buffer is not an input. The table :data:`ROLES`
+holds one row per API; :func:`calls` turns a record into typed :class:`CommCall` values.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from firstnan.dump.records import GroupRef, PeerOp, Record, Scalar, TensorStat
+
+COMMUNICATION_PREFIXES = frozenset({"Distributed", "MintDistributed"})
+
+
+class Root(Enum):
+    """Which member of a rooted collective holds the tensors that matter."""
+
+    NONE = "none"
+    """Not rooted: every member sends and receives."""
+    SENDS = "sends"
+    """Only the root's input counts (broadcast, scatter)."""
+    RECEIVES = "receives"
+    """Only the root's result counts (reduce, gather)."""
+
+
+class CallKind(Enum):
+    """How calls are matched across ranks."""
+
+    COLLECTIVE = "collective"
+    """Every member of the group takes part."""
+    SEND = "send"
+    """One message to a peer."""
+    RECEIVE = "receive"
+    """One message from a peer."""
+
+
+class GroupKnowledge(Enum):
+    """How well the process group of a call is known."""
+
+    RECORDED = "recorded"
+    """The dump lists its global ranks."""
+    DEFAULT = "default"
+    """No group was passed: all ranks of the run."""
+    NAMED = "named"
+    """The group has a name but no ranks (MindSpore)."""
+    UNKNOWN = "unknown"
+    """This dump does not record groups (1.0.x, hand-made formats)."""
+
+
+class Freshness(Enum):
+    """Whether the recorded result was taken after the communication was over."""
+
+    FRESH = "fresh"
+    """Taken after the call was complete."""
+    MAYBE_STALE = "maybe_stale"
+    """Asynchronous: the value may be the one from before the communication."""
+    WORTHLESS = "worthless"
+    """Taken before the data arrived, or overwritten by another call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One row of the table: an API's parameters in signature order and what they are for."""
+
+    api: str
+    signature: tuple[str, ...]
+    sends: str | None
+    """Parameter with the rank's real input."""
+    receives: str | None
+    """Parameter that holds the result after the call."""
+    root: Root = Root.NONE
+    kind: CallKind = CallKind.COLLECTIVE
+    reduces: bool = False
+    family: str = ""
+    """Name under which calls are matched, where several APIs are one operation."""
+    peer: tuple[str, str] = ("", "")
+    """P2P and rooted calls: parameter with the global rank, parameter with the group-local rank."""
+
+
+_SENDS, _RECEIVES = Root.SENDS, Root.RECEIVES
+_SRC, _DST = ("src", "group_src"), ("dst", "group_dst")
+ROLES: dict[str, Role] = {
+    role.api: role
+    for role in (
+        Role("all_reduce", ("tensor", "op", "group", "async_op"), "tensor", "tensor", reduces=True),
+        Role("broadcast", ("tensor", "src", "group", "async_op", "group_src"), "tensor", "tensor", _SENDS, peer=_SRC),
+        Role("reduce", ("tensor", "dst", "op", "group", "async_op", "group_dst"), "tensor", "tensor", _RECEIVES,
+             reduces=True, peer=_DST),
+        Role("all_gather", ("tensor_list", "tensor", "group", "async_op"), "tensor", "tensor_list"),
+        Role("all_gather_into_tensor", ("output_tensor", "input_tensor", "group", "async_op"),
+             "input_tensor", "output_tensor"),
+        Role("_all_gather_base", ("output_tensor", "input_tensor", "group", "async_op"),
+             "input_tensor", "output_tensor", family="all_gather_into_tensor"),
+        Role("gather", ("tensor", "gather_list", "dst", "group", "async_op", "group_dst"),
+             "tensor", "gather_list", _RECEIVES, peer=_DST),
+        Role("gather_into_tensor", ("tensor", "dst", "group"), "tensor", None, _RECEIVES, peer=_DST),
+        Role("scatter", ("tensor", "scatter_list", "src", "group", "async_op", "group_src"),
+             "scatter_list", "tensor", _SENDS, peer=_SRC),
+        Role("scatter_tensor", ("tensor", "src", "group"), "tensor", None, _SENDS, peer=_SRC),
+        Role("reduce_scatter", ("output", "input_list", "op", "group", "async_op"),
+             "input_list", "output", reduces=True),
+        Role("reduce_scatter_tensor", ("output", "input", "op", "group", "async_op"),
+             "input", "output", reduces=True),
+        Role("_reduce_scatter_base", ("output", "input", "op", "group", "async_op"),
+             "input", "output", reduces=True, family="reduce_scatter_tensor"),
+        Role("all_to_all", ("output_tensor_list", "input_tensor_list", "group", "async_op"),
+             "input_tensor_list", "output_tensor_list"),
+        Role("all_to_all_single", ("output", "input", "output_split_sizes", "input_split_sizes", "group", "async_op"),
+             "input", "output"),
+        Role("all_to_all_single_with_output_shape", ("output_shape", "tensor"), "tensor", None,
+             family="all_to_all_single"),
+        Role("all_to_all_with_output_shape", ("output_shape_list", "input_tensor_list"), "input_tensor_list", None,
+             family="all_to_all"),
+        Role("send", ("tensor", "dst", "group", "tag", "group_dst"), "tensor", None, kind=CallKind.SEND, peer=_DST),
+        Role("isend", ("tensor", "dst", "group", "tag", "group_dst"), "tensor", None, kind=CallKind.SEND, peer=_DST),
+        Role("recv", ("tensor", "src", "group", "tag", "group_src"), None, "tensor", kind=CallKind.RECEIVE, peer=_SRC),
+        Role("irecv", ("tensor", "src", "group", "tag", "group_src"), None, "tensor", kind=CallKind.RECEIVE, peer=_SRC),
+    )
+}  # fmt: skip
+"""Format document, section 7.2, and section 12 for MindSpore's ``comm_func``."""
+
+_SYNONYMS = {"output": ("output_tensor", "output"), "input": ("input_tensor", "input"),
+             "output_tensor": ("output_tensor", "output"), "input_tensor": ("input_tensor", "input")}  # fmt: skip
+_REDUCE_OP = re.compile(r"(?i)\b(SUM|AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR|PREMUL_SUM)\b")
+_BATCH = "batch_isend_irecv"
+
+
+@dataclass(frozen=True, slots=True)
+class CommCall:
+    """One rank's part of one communication call."""
+
+    index: int
+    """Position of the record in dump.json."""
+    name: str
+    api: str
+    """The matching family (``all_gather_into_tensor`` for ``_all_gather_base`` too)."""
+    kind: CallKind
+    group: tuple[int, ...] | None
+    """Global ranks in group order, where recorded."""
+    knowledge: GroupKnowledge
+    group_label: str | None
+    """Name or id of the group where its ranks are not recorded."""
+    sent: tuple[TensorStat, ...]
+    """What this rank put in; empty where its input does not count."""
+    received: tuple[TensorStat, ...]
+    """What this rank got; empty where its result does not count."""
+    freshness: Freshness
+    peer: int | None = None
+    """P2P: the other side's global rank; None: any source, or not recorded."""
+    tag: int = 0
+    root: int | None = None
+    """Rooted collectives: global rank of the root."""
+    rooted: Root = Root.NONE
+    reduces: bool = False
+    reduce_op: str | None = None
+    in_place: bool = False
+    finished: bool = True
+    """False: the record has no output, the run died or raised inside the call."""
+
+
+class CallKey(NamedTuple):
+    """What tells the series that a call belongs to on its rank; the calls of one series are counted together."""
+
+    kind: CallKind
+    api: str
+    group: tuple[int, ...] | None
+    knowledge: GroupKnowledge
+    label: str | None
+    peer: int | None
+    tag: int
+
+    @classmethod
+    def of(cls, call: CommCall) -> CallKey:
+        peer = None if call.kind is CallKind.COLLECTIVE else call.peer
+        return cls(call.kind, call.api, call.group, call.knowledge, call.group_label, peer, call.tag)
+
+
+def is_communication(record: Record) -> bool:
+    """True for the records that :func:`calls` understands."""
+    name = record.name
+    return name.prefix in COMMUNICATION_PREFIXES and (name.api in ROLES or name.api == _BATCH)
+
+
+def group_id(ranks: Iterable[int]) -> str:
+    """The id that MSProbe gives a group: CRC-32 of the rank list's text (format document, section 4).
+
+    >>> group_id((0, 1))
+    '77849d8c'
+    """
+    return f"{zlib.crc32(str(list(ranks)).encode()):08x}"
+
+
+def calls(record: Record, rank: int, *, groups_recorded: bool = True) -> tuple[CommCall, ...]:
+    """The communication calls of one record: one, or one per element of ``batch_isend_irecv``.
+
+    ``groups_recorded`` is False for dumps whose format has no groups; a missing group then means
+    "unknown" instead of "all ranks".
+
+    Example (reduce_scatter_tensor(output, input, group=g)): ``input_args.1`` is what the rank sent,
+    ``output.0`` what it received; ``output.1`` is its own input once more and never a result.
+    """
+    if record.name.prefix not in COMMUNICATION_PREFIXES or _is_cut_before_its_group(record):
+        return ()
+    if record.name.api == _BATCH:
+        tensors = _by_operation(record)
+        return tuple(_batch_element(record, op, tuple(tensors[op.slot])) for op in record.peers)
+    role = ROLES.get(record.name.api)
+    return (_plain(record, role, rank, groups_recorded),) if role else ()
+
+
+def _is_cut_before_its_group(record: Record) -> bool:
+    """The last record of a cut file: that it names no group does not mean the default group."""
+    return record.distrusted and not record.groups and not record.peers
+
+
+def _by_operation(record: Record) -> dict[str, list[TensorStat]]:
+    """The tensors inside each point-to-point operation, by its slot; a list of operations may be long."""
+    found: dict[str, list[TensorStat]] = {op.slot: [] for op in record.peers}
+    for tensor in record.inputs:
+        slot = tensor.slot
+        while slot:
+            slot = slot.rpartition(".")[0]
+            if slot in found:
+                found[slot].append(tensor)
+    return found
+
+
+def _batch_element(record: Record, op: PeerOp, tensors: tuple[TensorStat, ...]) -> CommCall:
+    sends = op.op.endswith("isend") or op.op == "send"
+    return CommCall(
+        index=record.index,
+        name=record.name.full,
+        api="p2p",
+        kind=CallKind.SEND if sends else CallKind.RECEIVE,
+        group=None,
+        knowledge=GroupKnowledge.NAMED if op.group else GroupKnowledge.DEFAULT,
+        group_label=op.group,
+        sent=tensors if sends else (),
+        received=() if sends else tensors,
+        # its output is read when the call returns and normally never again (section 7.3); only the shape counts
+        freshness=Freshness.WORTHLESS,
+        peer=op.peer,
+        tag=op.tag,
+        finished=record.has_output,
+    )
+
+
+def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> CommCall:
+    group, knowledge, label = _group(record, groups_recorded)
+    peer = _rank_argument(record, role, group)
+    if peer is None and role.kind is CallKind.RECEIVE and group is not None and len(group) == 2:
+        peer = next((r for r in group if r != rank), None)  # any source, of one possible
+    n_args, n_kwargs, n_out = record.arity
+    aligned = n_out == n_args + n_kwargs
+    sent = _select(record.inputs, _input_slots(record, role, role.sends))
+    received: tuple[TensorStat, ...] = ()
+    if not aligned and role.kind is not CallKind.COLLECTIVE:
+        freshness = Freshness.WORTHLESS  # overwritten by a later inner call (section 7.3)
+    elif not aligned:
+        received, freshness = record.outputs, Freshness.FRESH  # a returned tensor: MindSpore, hand-made formats
+    else:
+        received = _select(record.outputs, _output_slots(record, role))
+        freshness = Freshness.FRESH
+    if freshness is Freshness.FRESH and (_is_async(record, role) or role.api == "irecv"):
+        freshness = Freshness.MAYBE_STALE
+    if role.kind is CallKind.SEND:
+        received = ()
+    root = peer if role.root is not Root.NONE else None
+    if role.root is Root.NONE and role.kind is CallKind.COLLECTIVE:
+        peer = None
+    if role.root is Root.SENDS and root is not None and root != rank:
+        sent = ()
+    if role.root is Root.RECEIVES and root is not None and root != rank:
+        received = ()
+    return CommCall(
+        index=record.index,
+        name=record.name.full,
+        api="p2p" if role.kind is not CallKind.COLLECTIVE else role.family or role.api,
+        kind=role.kind,
+        group=group,
+        knowledge=knowledge,
+        group_label=label,
+        sent=sent,
+        received=received,
+        freshness=freshness,
+        peer=peer if role.kind is not CallKind.COLLECTIVE else None,
+        tag=_int_argument(record, role, "tag") or 0,
+        root=root,
+        rooted=role.root,
+        reduces=role.reduces,
+        reduce_op=_reduce_op(record),
+        in_place=role.sends is not None and role.sends == role.receives,
+        finished=record.has_output,
+    )
+
+
+def _argument_slots(record: Record, role: Role, parameter: str) -> list[str]:
+    """Slots on the input side under which a parameter may stand, by position and by keyword."""
+    slots = [f"input_kwargs.{name}" for name in _SYNONYMS.get(parameter, (parameter,)) if name in record.kwargs]
+    position = role.signature.index(parameter) if parameter in role.signature else -1
+    if 0 <= position < record.arity[0]:
+        slots.append(f"input_args.{position}")
+    return slots
+
+
+def _input_slots(record: Record, role: Role, parameter: str | None) -> list[str]:
+    return _argument_slots(record, role, parameter) if parameter else []
+
+
+def _output_slots(record: Record, role: Role) -> list[str]:
+    if role.receives is None:
+        return []
+    slots = []
+    for slot in _argument_slots(record, role, role.receives):
+        place, key = slot.split(".", 1)
+        at = int(key) if place == "input_args" else record.arity[0] + record.kwargs.index(key)
+        slots.append(f"output.{at}")
+    return slots
+
+
+def _select(tensors: tuple[TensorStat, ...], slots: list[str]) -> tuple[TensorStat, ...]:
+    return tuple(t for t in tensors if any(t.slot == s or t.slot.startswith(s + ".") for s in slots))
+
+
+def _scalar(record: Record, role: Role, parameter: str) -> Scalar | None:
+    slots = _argument_slots(record, role, parameter)
+    return next((s for s in record.scalars if s.slot in slots), None)
+
+
+def _int_argument(record: Record, role: Role, parameter: str) -> int | None:
+    scalar = _scalar(record, role, parameter) if parameter else None
+    value = scalar.value if scalar else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _rank_argument(record: Record, role: Role, group: tuple[int, ...] | None) -> int | None:
+    """``src``/``dst`` are global ranks, ``group_src``/``group_dst`` positions in the group (section 7.4)."""
+    wide, local = role.peer
+    value = _int_argument(record, role, wide)
+    if value is not None:
+        return value
+    position = _int_argument(record, role, local)
+    if position is None:
+        return None
+    if group is None:
+        return position  # default group: position and global rank are the same
+    return group[position] if 0 <= position < len(group) else None
+
+
+def _group(record: Record, groups_recorded: bool) -> tuple[tuple[int, ...] | None, GroupKnowledge, str | None]:
+    ref: GroupRef | None = record.groups[0] if record.groups else None
+    if ref is not None and ref.ranks is not None:
+        return ref.ranks, GroupKnowledge.RECORDED, ref.name
+    if ref is not None and ref.name is not None:
+        world = "world" in ref.name.lower()
+        return None, GroupKnowledge.DEFAULT if world else GroupKnowledge.NAMED, ref.name
+    return None, GroupKnowledge.DEFAULT if groups_recorded else GroupKnowledge.UNKNOWN, None
+
+
+def _is_async(record: Record, role: Role) -> bool:
+    scalar = _scalar(record, role, "async_op")
+    return scalar is not None and scalar.value is True
+
+
+def _reduce_op(record: Record) -> str | None:
+    """``SUM``, ``MAX`` ...; None where the dump does not say (the default is SUM)."""
+    for scalar in record.scalars:
+        if isinstance(scalar.value, str) and (found := _REDUCE_OP.search(scalar.value)):
+            return found.group(1).upper()
+    return None
+
+
+def without_stale(call: CommCall) -> CommCall:
+    """The call with a result that is known to be stale taken out."""
+    return replace(call, received=(), freshness=Freshness.WORTHLESS)
+
+
+def may_be_stale(call: CommCall) -> bool:
+    """Whether the recorded result may be older than the data that arrived (format document, section 7.3)."""
+    return call.kind is not CallKind.SEND and (call.freshness is not Freshness.FRESH or not call.finished)

@@ -1,0 +1,398 @@
+"""Follows bad values through one rank: who wrote them, who read them, where they end.
+
+Rules (design section 5, "What decides"), each tested under its name:
+
+``nearest_open_writer``
+    A reader takes its value from the open writers with the same shape and the same Max/Min (all of them),
+    else from those with the same number of elements, else from the nearest value that nobody read yet.
+    Example: ``div -> NaN [8,2]``, then ``add`` reads NaN ``[16]``: written by ``div`` through an undumped view.
+``forward_never_writes_gradient``
+    A backward record reads only what backward records and communication wrote; gradients of parameters are
+    not read by gradients of activations.
+``closed_inside_module``
+    What was written inside a module whose floating outputs are all finite cannot be read outside. A module that
+    returns no floating tensor proves nothing: it may keep the value as an attribute.
+``carried_out_by_attribute``
+    ... except a scalar or an infinity that nothing inside read, when a later record reads the very same value and
+    nothing else wrote it: an auxiliary loss that a module keeps for the end of the step.
+``used_beside_selection``
+    ... and a value that ``where`` dropped is still there for another operator of the same module, a few records on.
+``received_beside_an_overwrite``
+    ... and what a communication brought, when only records that write over their own memory (``x[:] = ...``, whose
+    memory may have held any garbage of that size) seemed to read it.
+``written_in_place``
+    ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
+``absorbed_by_selection``
+    ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
+``module_repeats``
+    A module's record repeats values written inside it; it is an event of its own only when nothing bad was
+    written inside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.operators.communication import CommCall
+from firstnan.operators.table import OperatorKind, Rulebook, short_api
+from firstnan.rank.events import Event, EventKind, Value
+from firstnan.rank.legality import Legality, read_tensors, written_tensors
+from firstnan.rank.record_table import Table
+from firstnan.rank.structure import Structure
+
+OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
+"""Operators that write into their first argument."""
+LINKS = 16
+"""Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
+NEAR = 64
+"""Records within which a value is usually read again."""
+BESIDE = 8
+"""So many records after its writer a dropped value may be read once more."""
+SEARCH = 256
+"""Most values that are looked at for one read; keeps the work linear in the number of bad values."""
+
+
+@dataclass
+class Flow:
+    """All bad values of one rank and their links, by record index."""
+
+    records: Table
+    structure: Structure
+    book: Rulebook
+    calls: Mapping[int, tuple[CommCall, ...]]
+    excluded: frozenset[str] = frozenset()
+    horizon: int | None = None
+    """Index from which on bad values were not looked at; None: all of them were."""
+    legality: Legality = field(init=False)
+    events: list[Event] = field(default_factory=list)
+    late: list[Event] = field(default_factory=list)
+    """Bad gradients of parameters that no record made; events only when no backward record is bad."""
+    readers: dict[int, list[int]] = field(default_factory=dict)
+    """writer index -> indices of records that read its bad values"""
+    memory: dict[int, int] = field(default_factory=dict)
+    """Readers of memory that nothing wrote -> the record that gave the memory."""
+    absorbed: dict[int, OperatorKind | None] = field(default_factory=dict)
+    """Indices of records with a bad input and clean outputs -> how they swallow it."""
+    bad_inputs: dict[str, int] = field(default_factory=dict)
+    """Names of records that take in a bad value -> index."""
+    sends_bad: dict[int, bool] = field(default_factory=dict)
+    """Communication records: whether what the rank sent is bad."""
+    receives_bad: dict[int, bool] = field(default_factory=dict)
+    bad_backward: dict[str, int] = field(default_factory=dict)
+    """Names of backward records that take in or give a bad value -> index."""
+    closed: set[int] = field(default_factory=set)
+    """Writers whose values ended inside a module with finite outputs, or were selected away."""
+    _values: list[Value] = field(default_factory=list)
+    _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
+    _shut: list[Value] = field(default_factory=list)
+    """Values that were closed, in that order."""
+    _inside: dict[str, list[Value]] = field(default_factory=dict)
+    """module record name -> values written inside it"""
+
+    def __post_init__(self) -> None:
+        self.legality = Legality(self.book)
+
+    def ends_near(self, index: int) -> bool:
+        """Whether what stands at this index may be read where nothing was looked at any more."""
+        return self.horizon is not None and index >= self.horizon - NEAR
+
+    def run(self) -> None:
+        """Goes through the records once, in execution order."""
+        for record in self.records:
+            if record.name.full in self.excluded or self.book.is_(record.name, OperatorKind.IGNORED):
+                continue
+            if record.name.kind is RecordKind.PARAMETERS_GRAD:
+                self._parameters_grad(record)
+            elif record.name.kind is RecordKind.MODULE and self._is_context(record):
+                self._context(record)
+            else:
+                self._operator(record)
+        if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
+            self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
+
+    # -- one record ------------------------------------------------------------------------------------
+
+    def _operator(self, record: Record) -> None:
+        calls = self.calls.get(record.index, ())
+        taken = read_tensors(record, calls)
+        if self.book.is_(record.name, OperatorKind.INITIALISER):
+            self._initialiser(record)
+            return
+        if self.book.is_(record.name, OperatorKind.OBSERVER):
+            return
+        given = written_tensors(record, calls)
+        bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
+        bad_out = [t for t in given if t.state.is_bad and not self.legality.legal_output(record, t, taken)]
+        if not bad_in and bad_out and self._reads_flagged(record, taken):
+            bad_in = [t for t in taken if t.state.is_unknown]
+        if calls:
+            self.sends_bad[record.index] = bool(bad_in)
+            self.receives_bad[record.index] = bool(bad_out)
+        if not bad_in and not bad_out:
+            return
+        if record.name.direction is Direction.BACKWARD:
+            self.bad_backward[record.name.full] = record.index
+        if bad_in:
+            self.bad_inputs[record.name.full] = record.index
+            self._read(record, bad_in, bad_out, bool(calls))
+        elif calls:
+            self._event(record, EventKind.RECEIVE, (), bad_out)
+        else:
+            legal = tuple(t for t in taken if t.state.is_bad)
+            if any(t.state.is_unknown and t.is_floating for t in taken):
+                self.bad_inputs[record.name.full] = record.index
+            self._event(record, EventKind.BIRTH, legal, bad_out)
+        for tensor in bad_out or self._written_in_place(record, bad_in):
+            self._write(record, tensor)
+
+    def _written_in_place(self, record: Record, bad_in: Sequence[TensorStat]) -> list[TensorStat]:
+        """written_in_place: the first argument, when bad values went into it and no output shows it."""
+        if record.outputs or short_api(record.name) not in OVERWRITES:
+            return []
+        target = record.inputs[0] if record.inputs else None
+        written = [t for t in bad_in if target is not None and t.slot != target.slot]
+        return [replace(target, state=t.state, max=t.max, min=t.min) for t in written[:1] if target is not None]
+
+    def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
+        writers: list[Value] = []
+        sizes = Counter(t.numel for t in bad_in if t.state is ValueState.NAN)
+        for tensor in bad_in:
+            writers += self._writers(record, tensor, nans=sizes[tensor.numel])
+        live = [w for w in writers if not w.uninitialised]
+        if not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW):
+            for tensor in bad_out:
+                self._write(record, tensor, uninitialised=True)
+            bad_out.clear()
+            return
+        for value in writers:
+            self._link(value.writer, record.index)
+            value.readers.append(record.index)
+            if value.uninitialised:
+                self.memory.setdefault(record.index, value.writer)
+        if not live:
+            self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
+        if not bad_out and not sending and not self._written_in_place(record, bad_in):
+            selector = self.book.is_(record.name, OperatorKind.SELECTOR)
+            saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
+            kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
+            self.absorbed[record.index] = kind
+            if kind is OperatorKind.SELECTOR:
+                whole = short_api(record.name) == "copy"  # writes over all of its memory, garbage too
+                for value in writers if whole else live:
+                    if not value.uninitialised:
+                        self._shut.append(value)
+                    self._close(value)
+
+    def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
+        """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
+        if not taken or not all(t.state.is_unknown for t in taken if t.is_floating):
+            return False
+        near = islice(reversed(self._values), SEARCH)
+        return any(v.is_open and v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in near)
+
+    def _initialiser(self, record: Record) -> None:
+        bad = [t for t in record.outputs if t.state.is_bad]
+        if not bad:
+            self._overwrite(record)
+            return
+        self.legality.initialised(record)
+        for tensor in bad:
+            if not self.legality.legal_output(record, tensor, ()):
+                self._write(record, tensor, uninitialised=True)
+
+    def _overwrite(self, record: Record) -> None:
+        """``zero_`` and its kind: what stood in the memory before is gone."""
+        for tensor in record.inputs:
+            if tensor.state.is_bad:
+                for value in islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH):
+                    if value.is_open and value.uninitialised and _same_values(value.stat, tensor):
+                        self._close(value)
+                        break
+
+    def _parameters_grad(self, record: Record) -> None:
+        bad = [t for t in record.outputs if t.state.is_bad]
+        if not bad:
+            return
+        self.bad_inputs[record.name.full] = record.index
+        for tensor in bad:
+            for value in self._writers(record, tensor):
+                self._link(value.writer, record.index)
+                value.readers.append(record.index)
+        if not self.bad_backward:
+            self.late.append(Event(EventKind.ENTRY, record, tuple(bad), tuple(bad)))
+        for tensor in bad:
+            self._write(record, tensor)
+
+    # -- modules ---------------------------------------------------------------------------------------
+
+    def _is_context(self, record: Record) -> bool:
+        """A module with records inside, or any module of a dump that has operators but no construct.json."""
+        if record.name.full in self.structure.inner:
+            return True
+        return self.structure.has_apis and self.structure.inferred
+
+    def _context(self, record: Record) -> None:
+        bad_out = [t for t in record.outputs if t.state.is_bad and not self._legal_module_output(record, t)]
+        inside = self._inside.pop(record.name.full, [])
+        bad_in = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t)]
+        if bad_in:
+            self.bad_inputs[record.name.full] = record.index
+        if not bad_out:
+            given = [t for t in record.outputs if t.is_floating]
+            finite = record.has_output and given and all(not t.state.is_unknown for t in given)
+            if finite and record.name.direction is Direction.FORWARD:
+                for value in inside:
+                    if value.is_open:
+                        self._shut.append(value)
+                        self._close(value)
+            return
+        if record.name.direction is Direction.BACKWARD:
+            self.bad_backward[record.name.full] = record.index
+        if self.structure.inferred:
+            sources = [v for tensor in bad_out for v in self._writers(record, tensor)]
+        else:
+            sources = [v for v in inside if v.is_open and self._readable(record, v)]
+        for value in sources:
+            self._link(value.writer, record.index)
+        if not sources:
+            if bad_in:
+                self._read(record, bad_in, bad_out, sending=False)
+            else:
+                self._event(record, EventKind.BIRTH, (), bad_out)
+        for tensor in bad_out:
+            self._write(record, tensor)
+
+    def _legal_module_output(self, record: Record, tensor: TensorStat) -> bool:
+        return self.legality.legal_output(record, tensor, record.inputs)
+
+    # -- values ----------------------------------------------------------------------------------------
+
+    def _write(self, record: Record, tensor: TensorStat, *, uninitialised: bool = False) -> None:
+        communication = record.index in self.calls
+        gradient = record.name.direction is Direction.BACKWARD
+        value = Value(
+            writer=record.index,
+            stat=tensor,
+            forward=not gradient or self.structure.last_backward is not None,
+            backward=(gradient and record.name.kind is not RecordKind.PARAMETERS_GRAD) or communication,
+            uninitialised=uninitialised,
+        )
+        self.legality.mirrored(tensor)
+        self._values.append(value)
+        self._by_size.setdefault(tensor.numel, []).append(value)
+        for module in self.structure.ancestors(record.name.full):
+            self._inside.setdefault(module, []).append(value)
+
+    def _readable(self, record: Record, value: Value) -> bool:
+        """forward_never_writes_gradient; a gradient is read by forward records only after backward began."""
+        if record.name.direction is Direction.BACKWARD:
+            return value.backward
+        if not value.forward:
+            return False
+        writer = self.records[value.writer]
+        return writer.name.direction is Direction.FORWARD or self._reads_gradients(record)
+
+    def _reads_gradients(self, record: Record) -> bool:
+        """Communication, and everything outside modules once backward has begun."""
+        if record.index in self.calls:
+            return True
+        return self.structure.after_backward(record.index) or (
+            self.structure.in_backward(record.index) and self.structure.module_of(record.name.full) is None
+        )
+
+    def _writers(self, record: Record, tensor: TensorStat, nans: int = 1) -> list[Value]:
+        """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at."""
+        size = tensor.numel
+        same: list[Value] = []
+        for value in islice(reversed(self._by_size.get(size, ())), SEARCH):
+            if value.is_open and _same_values(value.stat, tensor) and self._readable(record, value):
+                same.append(value)
+                if len(same) == (nans if tensor.state is ValueState.NAN else LINKS):
+                    break
+        if same:
+            exact = [v for v in same if v.stat.shape == tensor.shape]
+            return exact or same
+        fallback: Value | None = None
+        gradient = record.name.direction is Direction.BACKWARD
+        for value in islice(reversed(self._values), SEARCH):
+            if gradient and value.writer in self.calls:
+                continue  # what forward communication brought has the shape it had
+            if value.is_open and not value.uninitialised and self._readable(record, value):
+                if not _compatible(value.stat, tensor):
+                    continue
+                if not value.readers:
+                    return [value]
+                fallback = fallback or value
+        return [fallback] if fallback else self._carried_out(record, tensor)
+
+    def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
+        """carried_out_by_attribute, used_beside_selection, received_beside_an_overwrite."""
+        distinct = tensor.numel == 1 or tensor.state is not ValueState.NAN
+        for value in islice(reversed(self._shut), SEARCH):
+            if (
+                value.stat.numel != tensor.numel
+                or not _same_values(value.stat, tensor)
+                or not self._readable(record, value)
+            ):
+                continue
+            if (distinct and not value.readers) or self._is_beside(record, value, tensor) or self._is_received(value):
+                return [value]
+        return []
+
+    def _is_received(self, value: Value) -> bool:
+        """received_beside_an_overwrite."""
+        if not value.readers or not self.receives_bad.get(value.writer):
+            return False
+        return all(short_api(self.records[reader].name) in OVERWRITES for reader in value.readers)
+
+    def _is_beside(self, record: Record, value: Value, tensor: TensorStat) -> bool:
+        """Written by the same module a few records before, the same kind of tensor."""
+        parents = self.structure.parents
+        writer = self.records[value.writer].name.full
+        same = value.stat.shape == tensor.shape and value.stat.requires_grad == tensor.requires_grad
+        near = record.index - value.writer <= BESIDE
+        return (
+            same and near and parents.get(writer) is not None and parents.get(writer) == parents.get(record.name.full)
+        )
+
+    def _close(self, value: Value) -> None:
+        value.is_open = False
+        self.closed.add(value.writer)
+
+    def _link(self, writer: int, reader: int) -> None:
+        links = self.readers.setdefault(writer, [])
+        if not links or links[-1] != reader:
+            links.append(reader)
+
+    def _event(
+        self, record: Record, kind: EventKind, bad_in: tuple[TensorStat, ...], bad_out: Sequence[TensorStat]
+    ) -> None:
+        self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
+
+
+def _same_values(one: TensorStat, other: TensorStat) -> bool:
+    """The same class, and the same Max and Min where they are numbers."""
+    if one.state is not other.state:
+        return False
+    if one.state is ValueState.NAN or one.state is ValueState.NON_FINITE:
+        return True
+    return one.max == other.max and one.min == other.min
+
+
+_BECOMES = {
+    ValueState.POS_INF: (ValueState.POS_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.NEG_INF),
+    ValueState.NEG_INF: (ValueState.NEG_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.POS_INF),
+    ValueState.BOTH_INF: (ValueState.BOTH_INF, ValueState.NAN, ValueState.POS_INF, ValueState.NEG_INF),
+    ValueState.NAN: (ValueState.NAN,),
+    ValueState.NON_FINITE: (ValueState.NON_FINITE, ValueState.NAN, ValueState.UNKNOWN),
+}
+
+
+def _compatible(writer: TensorStat, reader: TensorStat) -> bool:
+    """Whether an undumped operator can have made the reader's value of the writer's."""
+    return reader.state in _BECOMES.get(writer.state, ())

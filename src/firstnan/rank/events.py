@@ -1,0 +1,143 @@
+"""The vocabulary of one rank's analysis: what can happen to a bad value, and where a chain of them ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from firstnan.dump.records import Direction, Record, TensorStat
+
+if TYPE_CHECKING:
+    from firstnan.answer.model import RunUp
+    from firstnan.answer.views import NearRecord
+
+
+class EventKind(Enum):
+    """How a bad value came into being on a rank."""
+
+    BIRTH = "birth"
+    """Clean inputs (or only legal -Inf), bad output."""
+    ENTRY = "entry"
+    """A bad input that no record wrote: parameter, batch, something that is not dumped."""
+    RECEIVE = "receive"
+    """A communication result is bad while this rank's own input is clean."""
+
+
+class Ending(Enum):
+    """Where the chain of values that an event started ends on its rank."""
+
+    LOSS = "loss"
+    """In the value from which backward starts."""
+    GRADIENT = "gradient"
+    """In gradients."""
+    UPDATE = "update"
+    """In what happens after backward: reduction, clipping, optimizer."""
+    OUTPUT = "output"
+    """In the output of the outermost module or of the last record."""
+    CUT = "cut"
+    """At the end of a file that is cut: what came next is not known."""
+    COMMUNICATION = "communication"
+    """In a communication; the other members tell whether it goes on."""
+    SELECTED = "selected"
+    """Dropped by an operator that chooses elements (where, nan_to_num, indexing)."""
+    SATURATED = "saturated"
+    """Swallowed by an operator that is finite at infinity (tanh, 1/x, clamp)."""
+    UNREAD = "unread"
+    """No later record reads it."""
+    BEYOND = "beyond"
+    """It was still spreading where the look at this rank ended."""
+
+
+LIVE_ENDINGS = frozenset({Ending.LOSS, Ending.GRADIENT, Ending.UPDATE, Ending.OUTPUT, Ending.CUT})
+
+
+class Origin(Enum):
+    """What an entry's bad input is, as far as its own rank can tell."""
+
+    PARAMETER = "parameter"
+    """A weight."""
+    INPUT_DATA = "input_data"
+    """An argument of the outermost module, or of the first records, that needs no gradient."""
+    UNINITIALISED = "uninitialised"
+    """Memory that an initialiser returned and nothing wrote since."""
+    BETWEEN_RECORDS = "between_records"
+    """Made between two records by something that is not dumped."""
+    BEFORE_DUMP = "before_dump"
+    """Bad from the first record on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One birth, entry or receive on a rank, with everything the final answer needs of it."""
+
+    kind: EventKind
+    record: Record
+    bad_inputs: tuple[TensorStat, ...]
+    """Inputs that are bad and not legal; for a birth the legal -Inf ones that took part."""
+    bad_outputs: tuple[TensorStat, ...]
+    endings: frozenset[Ending] = frozenset()
+    communications: tuple[int, ...] = ()
+    """Record indices of the communication calls that the chain enters."""
+    origin: Origin | None = None
+    """Entries only."""
+    parameter: str | None = None
+    """Entries of a parameter: its name in the module, where known."""
+    writer: Record | None = None
+    """Entries: the nearest earlier record that wrote a finite value of this shape (X of "between X and Y"),
+    or the initialiser whose memory was read."""
+    forward_twin: Record | None = None
+    """Backward events: the forward record of the same call."""
+    closer: str | None = None
+    """Name of the record that dropped or swallowed the value, when one did."""
+    pending: tuple[int, ...] = ()
+    """Entries: record indices of earlier asynchronous or P2P receives whose recorded result may be stale."""
+    hidden: tuple[str, ...] = ()
+    """Operators of the same module that construct.json lists and the dump left out: one of them may have made it."""
+    opens_pass: bool = False
+    """True: the first record of the dump, or the first of backward: what came before stands elsewhere."""
+    after_backward: bool = False
+    """True: after the last backward record of the step (reduction, clipping, optimizer)."""
+    module: str | None = None
+    """Path of the innermost module around the record (``layers.3.self_attn``)."""
+    around: Record | None = None
+    """Entries between two modules: the record of the module around them, when it took in clean values and gave bad
+    ones (:mod:`module_dumps`)."""
+    run_up: tuple[RunUp, ...] = ()
+    """The records that passed the largest finite input on to this one, earliest first."""
+    nearby: tuple[NearRecord, ...] = ()
+    """The records around this one in short form, for whoever looks at the report."""
+
+    @property
+    def index(self) -> int:
+        return self.record.index
+
+    @property
+    def direction(self) -> Direction:
+        return self.record.name.direction
+
+    @property
+    def is_of_a_copy(self) -> bool:
+        """An entry that shows in what a copy or view gave, and not in what it took (:mod:`carriers`)."""
+        given = (tensor.slot.startswith("output") for tensor in self.bad_inputs)
+        return self.kind is EventKind.ENTRY and bool(self.bad_inputs) and all(given)
+
+    @property
+    def is_live(self) -> bool:
+        """Live by itself, whatever the other ranks show."""
+        return bool(self.endings & LIVE_ENDINGS)
+
+
+@dataclass(slots=True)
+class Value:
+    """A bad tensor that a record wrote, while later records may still read it."""
+
+    writer: int
+    stat: TensorStat
+    forward: bool
+    """May be read by forward records."""
+    backward: bool
+    """May be read by backward records."""
+    is_open: bool = True
+    uninitialised: bool = False
+    readers: list[int] = field(default_factory=list)

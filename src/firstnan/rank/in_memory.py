@@ -1,0 +1,84 @@
+"""A rank whose records are all in memory, looked at the way a rank on disk is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from firstnan.dump.records import Direction, Record, RecordKind
+from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, RankDump, Watch
+from firstnan.operators.communication import is_communication
+
+
+class WholeDump:
+    """Implements :class:`firstnan.dump.view.RankView` over a :class:`firstnan.dump.view.RankDump`."""
+
+    def __init__(self, dump: RankDump, watch: Watch) -> None:
+        self._records = dump.records
+        self._places = [record.index for record in dump.records]
+        self._watch = watch
+        self._by_name: dict[str, Record] = {}
+        suspect = self.suspect(0)
+        self._overview = Overview(
+            folder=dump.folder,
+            records=len(dump.records),
+            end=self._places[-1] + 1 if self._places else 0,
+            bytes_read=dump.bytes_read,
+            problems=dump.problems,
+            truncated=dump.truncated,
+            judged=any(record.is_judged for record in dump.records),
+            has_apis=any(r.name.kind is RecordKind.API for r in dump.records),
+            groups_recorded=_groups_recorded(dump),
+            last=dump.records[-1].name if dump.records else None,
+            suspect=watch.late if suspect is None else suspect,
+            saturated=self._saturated(),
+        )
+
+    def _saturated(self) -> int | None:
+        first = self.records(0, FIRST_RECORDS)
+        if not any(t.dtype == "float16" for r in first for t in (*r.inputs, *r.outputs, *r.parameters)):
+            return None
+        return next((record.index for record in self._records if self._watch.is_saturated(record)), None)
+
+    @property
+    def overview(self) -> Overview:
+        return self._overview
+
+    def records(self, start: int, stop: int) -> Sequence[Record]:
+        return self._records[bisect_left(self._places, start) : bisect_left(self._places, stop)]
+
+    def suspect(self, start: int) -> int | None:
+        begin = bisect_left(self._places, start)
+        return next((r.index for r in self._records[begin:] if self._watch.is_suspect(r)), None)
+
+    def find(self, name: str) -> Record | None:
+        if not self._by_name:
+            self._by_name = {record.name.full: record for record in self._records}
+        return self._by_name.get(name)
+
+    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
+        for record in self.records(start, self._overview.end if stop is None else stop):
+            if is_communication(record):
+                yield record.index, record, partial(_is_bad, record)
+
+    def passes(self) -> tuple[int | None, int | None]:
+        backward = [
+            r.index
+            for r in self._records
+            if r.name.direction is Direction.BACKWARD and r.name.kind is not RecordKind.PARAMETERS_GRAD
+        ]
+        return (backward[0], backward[-1]) if backward else (None, None)
+
+
+def _is_bad(record: Record) -> bool:
+    return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
+
+
+def _groups_recorded(dump: RankDump) -> bool:
+    """1.0.x writes null for groups and names no framework; hand-made formats have no direction in names."""
+    communication = [r for r in dump.records if is_communication(r)]
+    if any(r.groups for r in communication):
+        return True
+    hand_made = any(not r.name.full.endswith((".forward", ".backward")) for r in communication)
+    return dump.framework is not None and not hand_made

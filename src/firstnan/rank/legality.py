@@ -1,0 +1,177 @@
+"""Which non-finite values are legal: pure functions, each saying what it removes and why.
+
+=====================  ====================================================================================
+function               removes
+=====================  ====================================================================================
+:func:`read_tensors`   receive buffers, `out=` buffers and the inputs of initialisers: content before the call
+:func:`Legality`       -Inf that masks wrote or that came from outside in mask form, and what inherits it
+=====================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState, limits
+from firstnan.operators.communication import CommCall, Freshness
+from firstnan.operators.families import NO_MASKS, REDUCING_SUMS
+from firstnan.operators.table import OperatorKind, Rulebook, short_api
+
+MAX_ILLEGAL = 32
+"""Illegal -Inf tensors that are remembered for recognising them after a cast."""
+_BUFFER_ARGUMENT = "input_kwargs.out"
+
+
+def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
+    """The tensors a record really takes in.
+
+    Communication: what this rank sends. Otherwise all inputs and parameters except an ``out=`` buffer,
+    whose old content nobody reads.
+    """
+    if calls:
+        return tuple(t for call in calls for t in call.sent)
+    kept = tuple(t for t in record.inputs if not f"{t.slot}.".startswith(f"{_BUFFER_ARGUMENT}."))
+    return kept + record.parameters
+
+
+def written_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
+    """The tensors a record really gives: results of communication, or all outputs."""
+    if calls:
+        return tuple(t for call in calls if call.freshness is not Freshness.WORTHLESS for t in call.received)
+    return record.outputs
+
+
+@dataclass
+class Legality:
+    """Decides which -Inf are legal, record by record in execution order.
+
+    -Inf is legal by inheritance: written by a mask-like operator, given as a constant, or come from
+    outside the dump in mask form (Max finite), and passed on by any operator that turns it into nothing
+    worse. A tensor of nothing but -Inf from outside, log(0) and -Inf in gradients are not legal.
+
+    Example: ``masked_fill -> add -> amax`` stays legal; the ``softmax`` that makes NaN of it is a birth.
+    """
+
+    book: Rulebook
+    suppressed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """rule name -> (count, first example)"""
+    count_from: int = 0
+    """Records before this index were counted by whoever read them."""
+    _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _illegal: list[TensorStat] = field(default_factory=list)
+
+    def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
+        """A -Inf input is legal when its writer's was, or when it has mask form, no writer, and an operator that
+        reads masks: one that comes from nowhere into a normalisation or a linear layer is an activation gone bad."""
+        if record.name.direction is Direction.BACKWARD:
+            return False
+        known = self._known.get(_key(tensor))
+        if known is None and any(_rounded(tensor, one) for one in self._illegal):
+            known = False
+        if tensor.state is ValueState.NON_FINITE:
+            return bool(known)
+        if tensor.state is not ValueState.NEG_INF:
+            return False
+        if known is None:
+            known = tensor.max != -math.inf and short_api(record.name) not in NO_MASKS
+            if known and count:
+                self._count("mask_from_outside", record)
+        return known
+
+    def legal_output(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        """Whether a -Inf output is legal; remembers the answer for its readers."""
+        if tensor.state is ValueState.NON_FINITE:
+            legal = self.book.is_(record.name, OperatorKind.MASK)
+            self._known[_key(tensor)] = legal
+            if legal:
+                self._count("legal_minus_inf", record)
+            return legal
+        if tensor.state is not ValueState.NEG_INF or record.name.direction is Direction.BACKWARD:
+            return False
+        legal = self._judge(record, tensor, inputs)
+        self._known[_key(tensor)] = legal
+        if not legal and len(self._illegal) < MAX_ILLEGAL:
+            self._illegal.append(tensor)
+        return legal
+
+    def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        constant = any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float))
+        negative = [t for t in inputs if t.state is ValueState.NEG_INF]
+        legal = [self.legal_input(record, t) for t in negative]
+        rule = self.book.find(record.name, OperatorKind.MASK)
+        if rule is not None and (constant or not all(self._is_known_illegal(t) for t in negative) or not negative):
+            self._count(rule.name, record)
+            return True
+        rule = self.book.find(record.name, OperatorKind.INITIALISER)
+        if rule is not None:
+            self._count(rule.name, record)
+            return True
+        if constant:
+            self._count("minus_inf_constant", record)
+            return True
+        if is_mask_sum(record, inputs):
+            self._count("mask_sum", record)
+            return True
+        if tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS:
+            return False  # a sum or mean over masked elements: the mask got where it does not belong
+        if negative:
+            if all(legal):
+                self._count("inherited_minus_inf", record)
+            return all(legal)
+        if record.name.kind is RecordKind.MODULE:
+            return self._known.get(_key(tensor), False)
+        return False
+
+    def _is_known_illegal(self, tensor: TensorStat) -> bool:
+        """Written by a record whose -Inf is not legal, log(0) say; a mask-like operator only passes it on."""
+        return self._known.get(_key(tensor)) is False or any(_rounded(tensor, one) for one in self._illegal)
+
+    def mirrored(self, tensor: TensorStat) -> None:
+        """A +Inf that is not legal: its negation, should an undumped operator make it, is not legal either."""
+        if tensor.state is ValueState.POS_INF and tensor.min is not None:
+            self._known[tensor.numel, -tensor.min] = False
+
+    def initialised(self, record: Record) -> None:
+        """Counts an initialiser whose output was not looked at."""
+        rule = self.book.find(record.name, OperatorKind.INITIALISER)
+        if rule is not None:
+            self._count(rule.name, record)
+
+    def _count(self, rule: str, record: Record) -> None:
+        if record.index < self.count_from:
+            return
+        count, example = self.suppressed.get(rule, (0, record.name.full))
+        self.suppressed[rule] = (count + 1, example)
+
+
+def is_mask_sum(record: Record, inputs: Sequence[TensorStat]) -> bool:
+    """Masks of (about) the dtype's most negative value added up: -Inf where both mask, harmless in itself.
+
+    An activation that is merely large overflows for real: a mask has no positive element, or stands at the limit.
+    """
+    if short_api(record.name) not in ("add", "__add__", "__radd__", "__iadd__", "sub", "__sub__", "baddbmm"):
+        return False
+    for tensor in inputs:
+        limit = limits(tensor.dtype)
+        if limit is None or tensor.state is not ValueState.FINITE or tensor.min is None:
+            continue
+        is_mask = tensor.max is not None and tensor.max <= 0
+        if tensor.min <= (-0.5 if is_mask else -0.99) * limit.largest:
+            return True
+    return False
+
+
+def _rounded(tensor: TensorStat, other: TensorStat) -> bool:
+    """The same tensor after an undumped cast: as many elements, Max equal up to bfloat16's rounding."""
+    if tensor.state is not ValueState.NEG_INF or tensor.numel != other.numel:
+        return False
+    if not isinstance(tensor.max, float) or not isinstance(other.max, float):
+        return False
+    return math.isclose(tensor.max, other.max, rel_tol=2.0**-7)
+
+
+def _key(tensor: TensorStat) -> tuple[object, ...]:
+    return tensor.numel, tensor.max

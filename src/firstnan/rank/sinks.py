@@ -1,0 +1,397 @@
+"""Where the chain of values that an event started ends, and with that whether the event matters."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.operators.communication import CallKind, may_be_stale
+from firstnan.operators.families import PRODUCTS
+from firstnan.operators.table import OperatorKind, short_api
+from firstnan.rank.carriers import as_found
+from firstnan.rank.defuse import Flow
+from firstnan.rank.events import Ending, Event, EventKind, Origin
+from firstnan.rank.gradients import Producers
+from firstnan.rank.module_dumps import module_around
+
+FIRST_RECORDS = 8
+"""The batch is read by the first few records of a pass."""
+BLIND_RECORDS = 4
+"""So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
+MAX_EVENTS = 400
+"""Most events that are finished; only the first live one decides."""
+MAX_NEXT_CALLS = 64
+"""Most communication calls that one value is followed into."""
+PENDING_CALLS = 32
+"""How many earlier receives with a possibly stale result an entry remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a value goes from one record on, on its own rank."""
+
+    endings: frozenset[Ending] = frozenset()
+    calls: frozenset[int] = frozenset()
+    """Record indices of the next communication that it enters; what lies behind is the other members' matter."""
+    closer: str | None = None
+    """The first record that dropped or swallowed it."""
+    swallowed: bool = False
+    """True: somewhere it was absorbed by saturation, not by selection."""
+
+
+def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
+    """The outcome at every record that holds a bad value, in one pass from the last record to the first
+    (links only point forward)."""
+    found: dict[int, Outcome] = {}
+    blind_from = _blind_from(flow, truncated)
+    producers = Producers(flow)
+    holders = set(flow.readers) | set(flow.absorbed) | {e.index for e in flow.events}
+    holders |= {i for i, bad in flow.sends_bad.items() if bad} | {i for i, bad in flow.receives_bad.items() if bad}
+    holders |= {reader for readers in flow.readers.values() for reader in readers}
+    for index in sorted(holders, reverse=True):
+        record = flow.records[index]
+        if index in flow.absorbed:
+            selected = flow.absorbed[index] is OperatorKind.SELECTOR
+            ending = Ending.SELECTED if selected else Ending.SATURATED
+            found[index] = Outcome(frozenset({ending}), closer=record.name.full, swallowed=not selected)
+            continue
+        here = _ending_here(flow, record)
+        endings = {here} if here else set()
+        calls: set[int] = set()
+        closer, swallowed = None, False
+        readers = [r for r in flow.readers.get(index, ()) if r > index]
+        if not readers and here is None and record.name.direction is Direction.BACKWARD:
+            readers = producers.readers(record)
+        for reader in readers:
+            after = found[reader]
+            if flow.sends_bad.get(reader):
+                endings.add(Ending.COMMUNICATION)
+                calls.add(reader)
+                continue
+            endings |= after.endings
+            if len(calls) < MAX_NEXT_CALLS:
+                calls |= after.calls
+            closer = closer or after.closer
+            swallowed = swallowed or after.swallowed
+        if not readers and here is None and not flow.sends_bad.get(index):
+            endings.add(_unread(flow, record))
+        if here is None and blind_from is not None and _may_be_read_later(flow, record, blind_from):
+            endings.add(Ending.CUT)
+        found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed)
+    return found
+
+
+def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
+    """The flow's first events with their endings, origins and surroundings, in execution order."""
+    calls, stale = sorted(flow.calls), _stale_receives(flow)
+    begun = (as_found(event, flow.book) for event in flow.events[:MAX_EVENTS])
+    ended = (_finish(flow, event, found, calls, stale) for event in begun)
+    events = [replace(event, around=module_around(event, flow.structure)) for event in ended]
+    return tuple(_with_recompute(flow, event, events) for event in events)
+
+
+def _with_recompute(flow: Flow, event: Event, events: Sequence[Event]) -> Event:
+    """recomputed_forward_feeds_backward: a forward record in the middle of backward (activation checkpointing) is
+    read by the backward of its own layer, whose records carry the number of the first, clean call.
+
+    Example: ``gelu.2.forward`` (recomputed) gives NaN, then ``linear.3.backward`` makes NaN of a finite gradient.
+    """
+    forward = event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD
+    if not forward or event.is_live or not flow.structure.in_backward(event.index) or event.index in flow.closed:
+        return event
+    layer = _outermost_path(flow, event.record)
+    for later in events:
+        born = later.kind is EventKind.BIRTH and later.direction is Direction.BACKWARD
+        if born and later.index > event.index and layer is not None and _outermost_path(flow, later.record) == layer:
+            return replace(event, endings=event.endings | {Ending.GRADIENT})
+    return event
+
+
+def _outermost_path(flow: Flow, record: Record) -> str | None:
+    chain = flow.structure.ancestors(record.name.full)
+    modules = (flow.structure.by_name[n].name.path for n in reversed(chain) if n in flow.structure.by_name)
+    return next((path for path in modules if path), None)
+
+
+def _finish(
+    flow: Flow, event: Event, found: Mapping[int, Outcome], calls: Sequence[int], stale: Sequence[int]
+) -> Event:
+    """``calls``: indices of all communication records, in order; ``stale``: those of receives that may be stale."""
+    structure = flow.structure
+    outcome = found[event.index]
+    endings, communications = outcome.endings, outcome.calls
+    if flow.sends_bad.get(event.index):
+        endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
+    forward = event.direction is Direction.FORWARD
+    if forward and outcome.swallowed:
+        endings = endings | _own_backward(flow, found, event.record.name.full, outcome.closer)
+    twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
+    origin, parameter, writer = None, None, None
+    pending: tuple[int, ...] = ()
+    hidden: tuple[str, ...] = ()
+    if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
+        hidden = structure.left_out(event.record.name.full)
+    if event.kind is EventKind.BIRTH and event.bad_inputs:
+        pending = tuple(_received_masks(flow, event, _latest(calls, event.index)))
+    if event.kind is EventKind.ENTRY:
+        pending = _latest(stale, event.index)
+        origin, parameter, writer = _origin(flow, event, pending)
+        if origin is Origin.BETWEEN_RECORDS:
+            hidden = structure.left_out(event.record.name.full)
+    return replace(
+        event,
+        endings=endings,
+        communications=tuple(sorted(communications)),
+        closer=outcome.closer,
+        forward_twin=twin,
+        origin=origin,
+        parameter=parameter,
+        writer=writer,
+        pending=pending,
+        hidden=hidden,
+        opens_pass=_opens_micro_batch(flow, event),
+        after_backward=structure.after_backward(event.index),
+        module=structure.module_path(event.record.name.full),
+    )
+
+
+def _ending_here(flow: Flow, record: Record) -> Ending | None:
+    """A record that is itself what the user sees."""
+    name, structure = record.name, flow.structure
+    if name.full in structure.losses:
+        return Ending.LOSS
+    if name.direction is Direction.BACKWARD:
+        return Ending.GRADIENT if name.kind is RecordKind.PARAMETERS_GRAD else None
+    if structure.after_backward(record.index) or structure.in_update(name.full):
+        return Ending.UPDATE
+    if record.index in structure.tops:
+        return Ending.OUTPUT
+    return None
+
+
+def _unread(flow: Flow, record: Record) -> Ending:
+    """No reader: a gradient in itself, a result at the top, or dropped."""
+    if record.name.direction is Direction.BACKWARD:
+        return Ending.BEYOND if flow.ends_near(record.index) else Ending.GRADIENT
+    structure = flow.structure
+    if structure.module_of(record.name.full) is None:
+        if record.name.kind is RecordKind.MODULE:
+            return Ending.OUTPUT
+        slots = any(call.api.startswith("all_to_all") for call in flow.calls.get(record.index, ()))
+        if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
+            return Ending.OUTPUT
+    return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
+
+
+def _may_be_read_later(flow: Flow, record: Record, blind_from: int) -> bool:
+    """Where the dump stops being readable, what a module that is still running wrote may be read by what follows:
+    a residual is added only at the end of its layer."""
+    if record.index in flow.closed or record.name.direction is Direction.BACKWARD:
+        return False
+    chain = flow.structure.ancestors(record.name.full)
+    outer = flow.structure.by_name.get(chain[-1]) if chain else None
+    return outer is None or outer.distrusted or not outer.has_output or outer.index >= blind_from
+
+
+def _blind_from(flow: Flow, truncated: bool) -> int | None:
+    """Index from which nothing more can be seen: the cut, or the first of the records without statistics at the end."""
+    end = len(flow.records)
+    index = end
+    while (last := flow.records.get(index - 1)) is not None and is_blind(last):
+        index -= 1
+    if end - index >= BLIND_RECORDS:
+        return index
+    return end if truncated else None
+
+
+def is_blind(record: Record) -> bool:
+    """No tensor that could hold a bad value has statistics."""
+    return all(t.state.is_unknown for t in (*record.inputs, *record.outputs) if t.is_floating)
+
+
+def _own_backward(flow: Flow, found: Mapping[int, Outcome], *names: str | None) -> frozenset[Ending]:
+    """Swallowed by saturation, but the derivative of the operator that made the value, or of the one that swallowed
+    it, is bad: where that goes on, the forward value is the cause."""
+    endings: set[Ending] = set()
+    for name in names:
+        index = flow.bad_backward.get(name.replace(".forward", ".backward")) if name is not None else None
+        outcome = found.get(index) if index is not None else None
+        if outcome is None:
+            endings |= {Ending.GRADIENT} if index is not None else set()
+        elif outcome.calls or outcome.endings - {Ending.SELECTED, Ending.SATURATED, Ending.BEYOND}:
+            endings.add(Ending.GRADIENT)
+        else:
+            endings |= outcome.endings & {Ending.BEYOND}
+    return frozenset(endings)
+
+
+# -- what an entry is ----------------------------------------------------------------------------------
+
+
+def _opens_micro_batch(flow: Flow, event: Event) -> bool:
+    """At the first record of forward or backward, or at another call of that record's module (a later micro-batch)."""
+    first = flow.structure.first_backward if event.direction is Direction.BACKWARD else 0
+    if first is None or event.index == first:
+        return event.index == first
+    start = flow.records.get(first)
+    name = event.record.name
+    if start is None or start.name.kind is not name.kind:
+        return False
+    return bool(name.path) and (start.name.path, start.name.api) == (name.path, name.api)
+
+
+def _origin(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, str | None, Record | None]:
+    """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
+    record = event.record
+    if event.is_of_a_copy:
+        return Origin.BETWEEN_RECORDS, None, _finite_writer(flow, record.index, event.bad_inputs)
+    for tensor in event.bad_inputs:
+        parameter = parameter_name(flow, record, tensor)
+        if parameter is not None:
+            return Origin.PARAMETER, parameter, None
+    if record.index in flow.memory:
+        return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
+    if _was_sent(flow, event, pending):
+        return Origin.BETWEEN_RECORDS, None, None
+    excluded = _excluded_writer(flow, event)
+    if excluded is not None:
+        return Origin.BETWEEN_RECORDS, None, excluded
+    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
+        return Origin.INPUT_DATA, None, None
+    writer = _finite_writer(flow, record.index, event.bad_inputs)
+    if writer is None and record.index == 0:
+        return Origin.BEFORE_DUMP, None, None
+    return Origin.BETWEEN_RECORDS, None, writer
+
+
+def _excluded_writer(flow: Flow, event: Event) -> Record | None:
+    """The record that the user ruled out and that wrote the value all the same."""
+    found = None
+    for record in flow.records if flow.excluded else ():
+        if record.index >= event.index:
+            break
+        written = {(t.state, t.numel) for t in record.outputs if record.name.full in flow.excluded}
+        if any((tensor.state, tensor.numel) in written for tensor in event.bad_inputs):
+            found = record
+    return found
+
+
+_WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    "linear": (1, 2), "addmm": (0, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
+    "group_norm": (2, 3), "batch_norm": (3, 4), "instance_norm": (3, 4), "bilinear": (2, 3), "prelu": (1,),
+    "conv1d": (1, 2), "conv2d": (1, 2), "conv3d": (1, 2), "conv_transpose1d": (1, 2), "conv_transpose2d": (1, 2),
+    "conv_transpose3d": (1, 2), "npu_rms_norm": (1,), "npu_add_rms_norm": (2,), "npu_linear": (1, 2),
+}  # fmt: skip
+"""Positions of weights among the arguments of common operators."""
+_WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
+
+
+def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """The name of the parameter that a bad input is; None when it is none.
+
+    Told by a module's recorded parameters (same shape, as bad), or by a weight's place among the
+    arguments when the tensor requires a gradient or the dump does not say.
+    """
+    if record.name.direction is Direction.BACKWARD or record.index in flow.calls:
+        return None
+    place, _, key = tensor.slot.partition(".")
+    if place == "parameters":
+        return key
+    for name in (record.name.full, *flow.structure.ancestors(record.name.full)):
+        module = flow.structure.by_name.get(name)
+        if module is None:
+            continue
+        for parameter in module.parameters:
+            if parameter.state.is_bad and parameter.shape == tensor.shape:
+                return parameter.slot.partition(".")[2]
+    position = key.split(".", 1)[0]
+    if short_api(record.name) in ("batch_norm", "instance_norm") and key in ("1", "2"):
+        return "running_mean" if key == "1" else "running_var"
+    if tensor.requires_grad is False and _was_written(flow, record, tensor):
+        return None
+    weights = _WEIGHT_ARGUMENTS.get(short_api(record.name), ())
+    if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
+        return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
+    if place == "input_kwargs" and position in _WEIGHT_KEYWORDS:
+        return position
+    if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
+        return None if _was_written(flow, record, tensor) else "weight"
+    return None
+
+
+def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Some earlier record gave a tensor of this size: it may be computed, a frozen weight never is."""
+    return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
+
+
+def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """No gradient required, and an argument of the outermost module around the record, or of a record that
+    stands before every module and every other operator that reads this shape."""
+    if tensor.requires_grad or record.index in flow.calls:
+        return False
+    chain = flow.structure.ancestors(record.name.full)
+    if record.name.kind is RecordKind.MODULE:
+        chain = (record.name.full, *chain)
+    outer = flow.structure.by_name.get(chain[-1]) if chain else None
+    if outer is not None:
+        return any(t.state is tensor.state and t.numel == tensor.numel for t in outer.inputs)
+    updates = flow.structure.in_update(record.name.full) or flow.structure.after_backward(record.index)
+    return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Without modules: among the first records of a pass, and no record wrote such a tensor without gradient."""
+    begin = record.index
+    while begin and record.index - begin < FIRST_RECORDS:
+        before = flow.records.get(begin - 1)
+        if before is None or before.name.direction is Direction.BACKWARD or before.index in flow.calls:
+            break
+        begin -= 1
+    earlier = flow.records[max(0, record.index - 200) : record.index]
+    made = any(t.numel == tensor.numel and t.requires_grad is False for r in earlier for t in r.outputs)
+    return record.index - begin < FIRST_RECORDS and not made
+
+
+def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Record | None:
+    """X of "between X and Y": the nearest earlier record with an output of one of these shapes."""
+    shapes = {t.shape for t in tensors if t.shape is not None}
+    sizes = {t.numel for t in tensors if t.shape is not None}
+    near: Record | None = None
+    for record in reversed(flow.records[max(0, index - 200) : index]):
+        if record.name.direction is not flow.records[index].name.direction:
+            continue
+        if any(t.shape in shapes for t in record.outputs):
+            return record
+        if near is None and any(t.numel in sizes for t in record.outputs):
+            near = record
+    return near
+
+
+def _latest(indices: Sequence[int], before: int) -> tuple[int, ...]:
+    """The last of some ascending indices before a record, at most PENDING_CALLS, the latest first."""
+    end = bisect_left(indices, before)
+    return tuple(reversed(indices[max(0, end - PENDING_CALLS) : end]))
+
+
+def _received_masks(flow: Flow, event: Event, calls: Iterable[int]) -> Iterable[int]:
+    """Receives that brought a -Inf which looks like a mask here; its sender may know better."""
+    sizes = {t.numel for t in event.bad_inputs}
+    for at in calls:
+        if any(t.state is ValueState.NEG_INF and t.numel in sizes for c in flow.calls[at] for t in c.received):
+            yield at
+
+
+def _was_sent(flow: Flow, event: Event, pending: Iterable[int]) -> bool:
+    """A message of this size, whose content the dump does not show, came before: not the batch, where nothing tells
+    that the tensor needs no gradient (MindSpore)."""
+    sizes = {t.numel for t in event.bad_inputs if t.requires_grad is None}
+    receives = (c for at in pending for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
+    return any(t.numel in sizes for c in receives for t in c.received)
+
+
+def _stale_receives(flow: Flow) -> list[int]:
+    """Receives whose recorded result may be older than the data (format document, section 7.3)."""
+    return [at for at in sorted(flow.calls) if not flow.receives_bad.get(at) and any(map(may_be_stale, flow.calls[at]))]

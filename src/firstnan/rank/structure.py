@@ -1,0 +1,157 @@
+"""Where a record stands: the modules around it, the passes of the step, the loss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from firstnan.dump.records import Direction, Record, RecordKind
+from firstnan.dump.view import RankView
+from firstnan.operators.communication import is_communication
+from firstnan.rank.record_table import Names, Table
+
+MAX_LEFT_OUT = 12
+MAX_DEPTH = 1000
+"""Longest call chain that is followed; construct.json may hold cycles (format document, section 10)."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Nesting and passes of one rank's records."""
+
+    parents: Mapping[str, str | None]
+    by_name: Mapping[str, Record]
+    inner: frozenset[str]
+    """Names of module records that have a record of their own inside."""
+    first_backward: int | None
+    last_backward: int | None
+    losses: frozenset[str]
+    """Forward records from whose output a backward pass starts."""
+    tops: frozenset[int]
+    """Indices of forward records that give the result of a pass: the last outermost module before
+    backward begins, before a new pass, or at the end."""
+    has_apis: bool
+    """False for level L0: modules are the operators."""
+    inferred: bool = False
+    """True: no construct.json; nesting of modules was taken from their paths, operators have no known module."""
+    _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """Parents of a record, innermost first; guarded against cycles."""
+        known = self._chains.get(name)
+        if known is None:
+            known = self._chains[name] = self._ancestors(name)
+        return known
+
+    def _ancestors(self, name: str) -> tuple[str, ...]:
+        chain: list[str] = []
+        seen = {name}
+        parent = self.parents.get(name)
+        while parent and parent not in seen and len(chain) < MAX_DEPTH:
+            chain.append(parent)
+            seen.add(parent)
+            parent = self.parents.get(parent)
+        return tuple(chain)
+
+    def module_of(self, name: str) -> str | None:
+        """The innermost module record around a record."""
+        return next((p for p in self.ancestors(name) if p.split(".", 1)[0] in ("Module", "Cell")), None)
+
+    def module_path(self, name: str) -> str | None:
+        """Path of the innermost module around a record, or of the module record itself, where it is dumped."""
+        inside = (name, *self.ancestors(name))
+        records = (self.by_name[n].name for n in inside if n in self.by_name)
+        return next((r.path for r in records if r.kind is not RecordKind.API and r.path), None)
+
+    def left_out(self, name: str) -> tuple[str, ...]:
+        """Calls inside the record's own module that construct.json lists and dump.json does not hold (risk level,
+        filters), at most :data:`MAX_LEFT_OUT`."""
+        if self.inferred:
+            return ()
+        module = name if name in self.inner else self.parents.get(name)
+        found = (n for n, parent in self.parents.items() if parent == module and module and n not in self.by_name)
+        return tuple(itertools.islice(found, MAX_LEFT_OUT))
+
+    def after_backward(self, index: int) -> bool:
+        return self.last_backward is not None and index > self.last_backward
+
+    def in_update(self, name: str) -> bool:
+        """Inside gradient clipping or the optimizer, as construct.json tells (format document, section 10)."""
+        return any(parent in ("optimizer", "clip_grad") for parent in self.ancestors(name))
+
+    def in_backward(self, index: int) -> bool:
+        """Between the first and the last backward record."""
+        return self.first_backward is not None and self.first_backward < index <= (self.last_backward or 0)
+
+    def twin(self, record: Record) -> Record | None:
+        """The forward record of a backward record's call.
+
+        The number is the same in every version for APIs (format document, section 6).
+        """
+        return self.by_name.get(record.name.full.replace(".backward", ".forward"))
+
+
+def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> Structure:
+    """Structure of one rank from those of its records that are looked at and construct.json's parents.
+
+    Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside
+    ``layers.0``.
+    """
+    by_name = Names(records, view)
+    looked_at = frozenset(by_name)
+    usable = parents if any(parents.values()) else _parents_from_paths(records)
+    inner = {p for name, p in usable.items() if p and name in looked_at}
+    first, last = view.passes()
+    losses: set[str] = set()
+    tops: set[int] = set()
+    previous: Record | None = None
+    top: int | None = None
+    expected = 0
+    for record in records:
+        kind, direction = record.name.kind, record.name.direction
+        if record.index != expected:
+            previous = top = None  # what stands in a gap may have come between
+        expected = record.index + 1
+        if kind is RecordKind.PARAMETERS_GRAD:
+            continue  # its place is not its time in 1.2 to 8.3 (section 8)
+        if is_communication(record):
+            continue  # recorded as forward in backward too: what follows it there is no new beginning
+        if direction is Direction.BACKWARD:
+            begins = previous is not None and previous.name.direction is Direction.FORWARD
+            scalar = kind is RecordKind.API and bool(record.inputs) and all(t.shape == () for t in record.inputs)
+            if begins or scalar:  # a scalar with a gradient is a part of the loss, of any micro-batch
+                losses.add(record.name.full.replace(".backward", ".forward"))
+            if begins and top is not None:
+                tops.add(top)
+                top = None
+        elif kind is RecordKind.MODULE and not usable.get(record.name.full):
+            top = record.index
+        previous = record
+    if top is not None and last is None and records.has_end:
+        tops.add(top)
+    if not tops and last is None and records:
+        tops.add(len(records) - 1)
+    inferred = usable is not parents
+    has_apis = view.overview.has_apis
+    return Structure(
+        usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis, inferred
+    )
+
+
+def _parents_from_paths(records: Iterable[Record]) -> dict[str, str | None]:
+    """Module nesting by path, for dumps without construct.json: a module's record stands after its
+    children's, so each open child is closed by the next record whose path is a prefix of its own."""
+    parents: dict[str, str | None] = {}
+    open_children: list[Record] = []
+    for record in records:
+        name = record.name
+        if name.kind is not RecordKind.MODULE or name.direction is not Direction.FORWARD:
+            continue
+        inside = name.path + "."
+        while open_children and open_children[-1].name.path.startswith(inside):
+            parents[open_children.pop().name.full] = name.full
+        open_children.append(record)
+        if len(open_children) > MAX_DEPTH:
+            open_children = open_children[-MAX_DEPTH:]
+    return parents

@@ -1,0 +1,205 @@
+"""One rank's dump in, one small picklable summary out: what the cross-rank analysis needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from firstnan.answer.model import RunUp, SymptomKind
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.view import RankDump, RankView
+from firstnan.operators.communication import CallKind, Freshness, Root, calls, is_communication
+from firstnan.operators.table import Rulebook, short_api
+from firstnan.rank import neighbours, sinks, structure
+from firstnan.rank.defuse import Flow
+from firstnan.rank.events import Ending, Event, EventKind
+from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.record_table import Table
+from firstnan.rank.run_up import run_up
+from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact
+from firstnan.rank.survey import look
+from firstnan.rank.suspects import Lookout, saturated
+from firstnan.rank.window import FAR, Focus, count_calls_from, far_windows
+
+MAX_RUN_UP = 1000
+"""Records before a birth in which its largest input is followed back."""
+MAX_RUN_UPS = 3
+"""Births whose run-up is followed; later ones are consequences."""
+
+
+def summarize(
+    dump: RankDump, parents: Mapping[str, str | None], book: Rulebook, excluded: frozenset[str] = frozenset()
+) -> RankSummary:
+    """Follows the bad values of one rank that is in memory and keeps what decides.
+
+    ``parents`` is construct.json (empty when absent); ``excluded`` are record names the user ruled out.
+    """
+    watch = Lookout(book, dump.folder.rank, excluded)
+    return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
+
+
+def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: RankSummary, *, whole: bool) -> RankSummary:
+    """The summary of a rank on which something is suspected."""
+    over = view.overview
+    log, first_bad = count_calls_from(view, over.end if over.suspect is None else over.suspect)
+    focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
+    flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
+    found = sinks.outcomes(flow, truncated=over.truncated)
+    events = sinks.finish(flow, found)
+    while not _is_decided(events, focus.horizon) and focus.extend():
+        flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
+        found = sinks.outcomes(flow, truncated=over.truncated)
+        events = sinks.finish(flow, found)
+    far = far_windows(focus, first_bad, flow.structure.last_backward)
+    facts, symptoms = facts_of(flow, found), _symptoms(flow)
+    bad_inputs = dict(flow.bad_inputs)
+    if far:
+        records = [record for window in far for record in view.records(window.start, window.stop)]
+        beyond = flow_of(view, watch, parents_of, records, focus.horizon)
+        facts += facts_of(beyond, sinks.outcomes(beyond, truncated=over.truncated))
+        symptoms += [s for s in _symptoms(beyond) if s.kind not in {known.kind for known in symptoms}]
+        bad_inputs = {**beyond.bad_inputs, **bad_inputs}
+    windows = sorted((*focus.windows, *far), key=lambda window: window.start)
+    return replace(
+        clean,
+        calls=tuple(sorted(facts, key=lambda fact: fact.call.index)),
+        windows=tuple(CallWindow(window.start, log.before(window.start)) for window in windows),
+        made=log.made(),
+        mentioned=frozenset(log.ranks),
+        suspect=over.suspect,
+        horizon=focus.horizon,
+        events=_with_surroundings(view, flow.structure, events),
+        saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated),
+        bad_inputs=bad_inputs,
+        benign=dict(flow.legality.suppressed),
+        symptoms=tuple(sorted(symptoms, key=lambda symptom: symptom.index)),
+        last_backward=flow.structure.last_backward,
+    )
+
+
+def flow_of(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, records: Sequence[Record], horizon: int | None
+) -> Flow:
+    over = view.overview
+    table = Table(sorted({r.index: r for r in records}.values(), key=lambda record: record.index), over.end)
+    by_record = {
+        r.index: calls(r, over.folder.rank, groups_recorded=over.groups_recorded) for r in table if is_communication(r)
+    }
+    nesting = structure.build(table, parents_of([record.name.full for record in table]), view)
+    flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
+    flow.legality.count_from = over.end if over.suspect is None else over.suspect
+    flow.legality.suppressed = dict(watch.benign)
+    flow.run()
+    return flow
+
+
+def _ends_blind(view: RankView) -> bool:
+    """The last records have no statistics: what is not read before them may have been read there."""
+    over = view.overview
+    if not any(problem.kind is ProblemKind.PARTLY_NO_STATISTICS for problem in over.problems):
+        return False
+    return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
+
+
+def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
+    """Whether the first event that matters is among these, and nothing before it is still open."""
+    for event in events:
+        if event.is_live or event.communications:
+            return True
+        is_open = event.endings & {Ending.UNREAD, Ending.BEYOND}
+        if is_open and horizon is not None and horizon - event.index < FAR:
+            return False
+    return False
+
+
+def saturated_event(view: RankView, index: int | None) -> Event | None:
+    """Hardware that clamps instead of overflowing leaves the largest finite value where Inf would stand."""
+    if index is None:
+        return None
+    record = view.records(index, index + 1)[0]
+    tensor = saturated(record)
+    return Event(EventKind.BIRTH, record, (), (tensor,) if tensor else (), run_up=_run_up(view, record))
+
+
+def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
+    start = max(record.index - MAX_RUN_UP, 0)
+    return run_up(Table(view.records(start, record.index + 1), view.overview.end), record)
+
+
+def _with_surroundings(view: RankView, nesting: structure.Structure, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Run-up and neighbouring records of the few events that can be the first that matters."""
+    left = MAX_RUN_UPS
+    found = []
+    for event in events:
+        if left and (event.is_live or event.communications):
+            around = view.records(max(event.index - neighbours.BEFORE, 0), event.index + neighbours.AFTER + 1)
+            event = replace(
+                event,
+                run_up=_run_up(view, event.record) if event.kind is EventKind.BIRTH else (),
+                nearby=neighbours.near_records(around, nesting.module_path),
+            )
+            left -= 1
+        found.append(event)
+    return tuple(found)
+
+
+def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
+    facts = []
+    for index in sorted(flow.calls):
+        for call in flow.calls[index]:
+            sent = _side(call.sent, flow, index, flow.sends_bad)
+            received = _side(call.received, flow, index, flow.receives_bad)
+            if sent is Side.NONE and call.kind is not CallKind.RECEIVE and call.rooted is not Root.SENDS:
+                sent = Side.UNKNOWN  # it put something in that was not recorded (data_mode without inputs)
+            if not call.finished or call.freshness is Freshness.WORTHLESS:
+                received = Side.UNKNOWN if call.received else Side.NONE
+            if flow.records[index].distrusted and sent is not Side.BAD:
+                sent = received = Side.UNKNOWN
+            after = found.get(index, sinks.Outcome()) if Side.BAD in (sent, received) else sinks.Outcome()
+            late = flow.structure.after_backward(index)
+            facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late))
+    return facts
+
+
+def _side(tensors: tuple[TensorStat, ...], flow: Flow, index: int, bad: Mapping[int, bool]) -> Side:
+    if not tensors:
+        return Side.NONE
+    record = flow.records[index]
+    if bad.get(index) and any(
+        t.state.is_bad and not flow.legality.legal_input(record, t, count=False) for t in tensors
+    ):
+        return Side.BAD
+    if not any(t.state.is_unknown for t in tensors):
+        return Side.CLEAN
+    flagged = bad.get(index) and not any(t.state.is_bad for t in (*record.inputs, *flow.calls[index][0].sent))
+    return Side.BAD if flagged else Side.UNKNOWN
+
+
+_NORM_APIS = frozenset({"norm", "vector_norm", "_foreach_norm", "clip_grad_norm", "matrix_norm"})
+
+
+def _symptoms(flow: Flow) -> list[SymptomFact]:
+    """Loss, gradient, grad norm, parameter: the first record of each that is hit."""
+    found: dict[SymptomKind, SymptomFact] = {}
+
+    def add(kind: SymptomKind, record: Record) -> None:
+        found.setdefault(kind, SymptomFact(kind, record.name.full, record.index))
+
+    for record in flow.records:
+        name = record.name
+        scalar = name.kind is RecordKind.API and all(t.shape == () for t in record.outputs)
+        if scalar and name.full in flow.structure.losses and any(t.state.is_bad for t in record.outputs):
+            add(SymptomKind.LOSS, record)
+        if name.kind is RecordKind.PARAMETERS_GRAD and any(t.state.is_bad for t in record.outputs):
+            add(SymptomKind.GRADIENT, record)
+        if name.full in flow.bad_backward and name.direction is Direction.BACKWARD:
+            add(SymptomKind.GRADIENT, record)
+        if flow.structure.after_backward(record.index) and any(t.state.is_bad for t in record.outputs):
+            if short_api(name) in _NORM_APIS:
+                add(SymptomKind.GRAD_NORM, record)
+            elif record.index in flow.calls:
+                add(SymptomKind.GRADIENT, record)
+        if any(t.state.is_bad for t in record.parameters):
+            add(SymptomKind.PARAMETER, record)
+    return sorted(found.values(), key=lambda s: s.index)

@@ -1,0 +1,114 @@
+"""What is kept of one rank: small, picklable, and all that the analysis across ranks sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # not needed where nothing is suspected, and that is where time counts
+    from firstnan.answer.model import SymptomKind
+    from firstnan.dump.problems import Problem
+    from firstnan.operators.communication import CallKey, CommCall
+    from firstnan.rank.events import Ending, Event
+
+ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
+"""Record names -> name of the caller for these and for their callers (construct.json)."""
+LONG = 128
+"""A value that spreads over so many records is not dropped any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallWindow:
+    """Calls that were made before a window begins."""
+
+    start: int
+    before: Mapping[CallKey, int]
+
+
+class Side(Enum):
+    """What one side of a communication call holds."""
+
+    CLEAN = "clean"
+    """Finite, legal or empty."""
+    BAD = "bad"
+    """Non-finite and not legal."""
+    UNKNOWN = "unknown"
+    """No statistics, not finished, or not applicable to a value that was not recorded."""
+    NONE = "none"
+    """The rank has no such side (a sender has no result)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommFact:
+    """One communication call of a rank, judged."""
+
+    call: CommCall
+    sent: Side
+    received: Side
+    onward: frozenset[Ending] = frozenset()
+    """Bad calls only: where the value goes from here on this rank."""
+    next_calls: tuple[int, ...] = ()
+    """Bad calls only: record indices of later communication that the value enters."""
+    after_backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomFact:
+    """The first record of one kind of symptom."""
+
+    kind: SymptomKind
+    op_name: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankSummary:
+    """What is kept of one rank and step."""
+
+    step: int
+    rank: int
+    label: str
+    records: int = 0
+    bytes_read: int = 0
+    problems: tuple[Problem, ...] = ()
+    truncated: bool = False
+    judged: bool = True
+    """False: nothing on this rank could be judged (no record, no statistics)."""
+    has_apis: bool = True
+    """False: only modules were dumped (L0): communication leaves no record."""
+    last_record: str = ""
+    last_operator: str = ""
+    """The same without its number."""
+    calls: tuple[CommFact, ...] = ()
+    events: tuple[Event, ...] = ()
+    saturated: Event | None = None
+    """The first product whose finite result stands exactly at its dtype's limit, when nothing is non-finite."""
+    bad_inputs: Mapping[str, int] = field(default_factory=dict)
+    """Records that take in a bad value -> index."""
+    benign: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """rule -> (count, first example)"""
+    symptoms: tuple[SymptomFact, ...] = ()
+    last_backward: int | None = None
+    suspect: int | None = None
+    """Index of the first record that could matter; None: there is none."""
+    horizon: int | None = None
+    """Index from which on suspects were not looked at; None: all were."""
+    windows: tuple[CallWindow, ...] = ()
+    """Where the calls in ``calls`` stand among all calls of the rank."""
+    made: Mapping[CallKey, int] | None = None
+    """Calls of the whole file by series; None: not counted."""
+    mentioned: frozenset[int] = frozenset()
+    """Ranks that the calls name."""
+
+    def outlasts(self, fact: CommFact) -> bool:
+        """The call's bad value was still spreading, long after it, where the look at this rank ended."""
+        from firstnan.rank.events import Ending
+
+        return Ending.BEYOND in fact.onward and self.horizon is not None and self.horizon - fact.call.index >= LONG
+
+    @property
+    def communicates(self) -> bool:
+        """The dump holds communication calls; asked only of ranks on which something is suspected."""
+        return bool(self.made or self.calls)

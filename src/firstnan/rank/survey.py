@@ -1,0 +1,60 @@
+"""The first look at one rank: a summary, with more in it where something is suspected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from firstnan.dump.records import RecordName
+from firstnan.dump.view import RankView
+from firstnan.rank.summary import ParentsOf, RankSummary
+from firstnan.rank.suspects import Lookout
+from firstnan.rank.window import SMALL, count_calls, ranks_at_the_ends
+
+if TYPE_CHECKING:
+    from firstnan.rank.events import Event
+
+
+def look(view: RankView, watch: Lookout, parents_of: ParentsOf, *, whole: bool = False) -> RankSummary:
+    """Looks at what can matter of one rank (:mod:`focus`) and keeps what decides.
+
+    ``whole``: at all its records, whether anything is suspected or not. construct.json is asked for only where
+    something is suspected.
+    """
+    over = view.overview
+    watch.counting = False
+    clean = RankSummary(
+        step=over.folder.step,
+        rank=over.folder.rank,
+        label=over.folder.label,
+        records=over.records,
+        bytes_read=over.bytes_read,
+        problems=over.problems,
+        truncated=over.truncated,
+        judged=over.judged,
+        has_apis=over.has_apis,
+        last_record=over.last.full if over.last else "",
+        last_operator=_operator(over.last) if over.last else "",
+        benign=dict(watch.benign),
+    )
+    if over.suspect is None and not whole:
+        log = count_calls(view) if over.end <= SMALL else None
+        return replace(
+            clean,
+            saturated=None if over.saturated is None else _saturated(view, over.saturated),
+            made=None if log is None else log.made(),
+            mentioned=frozenset(log.ranks) if log is not None else ranks_at_the_ends(view),
+        )
+    from firstnan.rank.summarize import suspected  # a healthy run does not need it
+
+    return suspected(view, watch, parents_of, clean, whole=whole)
+
+
+def _saturated(view: RankView, index: int) -> Event | None:
+    from firstnan.rank.summarize import saturated_event
+
+    return saturated_event(view, index)
+
+
+def _operator(name: RecordName) -> str:
+    return ".".join(part for part in (name.prefix, name.path, name.api, name.direction.value) if part)

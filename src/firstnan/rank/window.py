@@ -1,0 +1,220 @@
+"""How much of one rank is looked at.
+
+A dump may hold a million records, and what decides stands in a few hundred of them: around the first suspect
+(:mod:`watch`), and around the next ones when the first turns out to be harmless. Whatever reads the file, the same
+records are looked at, so that the answer does not depend on the reader.
+
+Rules, each tested under its name:
+
+``small_dumps_are_looked_at_whole``
+    A rank with at most SMALL records is one window.
+``harmless_suspects_lead_to_the_next``
+    While no event in the windows is live or enters a communication, the next suspect behind them gets a window, each
+    wider than the one before.
+``every_series_of_calls_shows_its_first_bad_one``
+    The first bad call of each series (API, group, peer) is looked at wherever it stands: it is the one through which
+    the value reached the other members.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from firstnan.dump.records import Record
+from firstnan.dump.view import Overview, RankView
+from firstnan.operators.communication import CallKey, GroupKnowledge, calls
+
+SMALL = 512
+"""Records of a rank that is looked at whole."""
+BACK = 200
+"""Records before a suspect that are looked at."""
+AHEAD = 256
+"""Records behind the first suspect that are looked at."""
+GROWTH = 4
+"""Each further window is so much wider."""
+FAR = 4096
+"""Widest window; a value that nothing read for so long is not read any more."""
+TAIL = 256
+"""Records behind the last backward record that are looked at: reduction, clipping, the first of the optimizer."""
+HEAD = 128
+"""First records of a rank whose calls name other ranks, where nothing is suspected."""
+MAX_WINDOWS = 64
+"""So many windows without an answer: the rest is looked at whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The records with ``start <= index < stop``."""
+
+    start: int
+    stop: int
+
+
+class Focus:
+    """The windows of one rank, growing until something is found."""
+
+    def __init__(self, view: RankView, *, whole: bool = False) -> None:
+        over = view.overview
+        self.end = over.end
+        self.first = over.suspect or 0
+        self._view = view
+        self._width = AHEAD
+        self.windows: list[Window] = []
+        if whole or self.end <= SMALL:
+            self.windows.append(Window(0, self.end))
+        else:
+            self._add(self.first)
+        self.next = self._next()
+
+    @property
+    def horizon(self) -> int | None:
+        """Index from which on suspects were not looked at; None: there are none."""
+        return None if self.next is None else self.windows[-1].stop
+
+    def extend(self) -> bool:
+        """One more window at the next suspect; False when there is none."""
+        if self.next is None:
+            return False
+        self._width = min(self._width * GROWTH, FAR)
+        if len(self.windows) >= MAX_WINDOWS:
+            self.windows = [Window(self.windows[0].start, self.end)]
+        else:
+            self._add(self.next)
+        self.next = self._next()
+        return True
+
+    def records(self) -> Iterator[Record]:
+        for window in self.windows:
+            yield from self._view.records(window.start, window.stop)
+
+    def holds(self, index: int) -> bool:
+        return any(w.start <= index < w.stop for w in self.windows)
+
+    def _next(self) -> int | None:
+        stop = self.windows[-1].stop
+        return self._view.suspect(stop) if stop < self.end else None
+
+    def _add(self, suspect: int) -> None:
+        start, stop = max(suspect - BACK, 0), min(suspect + self._width, self.end)
+        if self.windows and start <= self.windows[-1].stop:
+            start = self.windows.pop().start
+        self.windows.append(Window(start, stop))
+
+
+class CallLog:
+    """All calls of one rank, counted by series."""
+
+    def __init__(self, over: Overview) -> None:
+        self.ranks: set[int] = set()
+        """Ranks that the calls name."""
+        self._over = over
+        self._entries: list[tuple[Record, tuple[CallKey, ...]]] = []
+        """Records that stand for others (keeping them keeps their ids from being used again), and their series."""
+        self._entry_of: dict[int, int] = {}
+        """id of such a record -> its place in the entries"""
+        self._places: list[int] = []
+        self._log: list[int] = []
+        """Index and entry of every communication record."""
+
+    def add(self, at: int, like: Record) -> int:
+        """One more communication record: its index, and one that stands for it. Gives the number of its kind."""
+        entry = self._entry_of.get(id(like))
+        if entry is None:
+            entry = self._new(like)
+        self._places.append(at)
+        self._log.append(entry)
+        return entry
+
+    def keys(self, entry: int) -> tuple[CallKey, ...]:
+        """The series of a kind of record."""
+        return self._entries[entry][1]
+
+    def _new(self, like: Record) -> int:
+        found = calls(like, self._over.folder.rank, groups_recorded=self._over.groups_recorded)
+        for call in found:
+            named = (*(call.group or ()), call.peer, call.root)
+            self.ranks.update(rank for rank in named if rank is not None and rank >= 0)
+        entry = self._entry_of[id(like)] = len(self._entries)
+        self._entries.append((like, tuple(CallKey.of(call) for call in found)))
+        return entry
+
+    def made(self) -> dict[CallKey, int]:
+        """Calls of each series."""
+        return self._counted(self._log)
+
+    def before(self, index: int) -> dict[CallKey, int]:
+        """Calls of each series with a smaller index."""
+        return self._counted(self._log[: bisect_left(self._places, index)])
+
+    def _counted(self, log: Iterable[int]) -> dict[CallKey, int]:
+        counts: dict[CallKey, int] = {}
+        for entry, count in Counter(log).items():
+            for key in self._entries[entry][1]:
+                counts[key] = counts.get(key, 0) + count
+        return counts
+
+    def __iter__(self) -> Iterator[tuple[int, tuple[CallKey, ...]]]:
+        """Index and series of every communication record, in order."""
+        return ((index, self._entries[entry][1]) for index, entry in zip(self._places, self._log, strict=True))
+
+    @property
+    def by_name(self) -> bool:
+        """Groups are not recorded: calls are matched by record name, and cannot be counted."""
+        return any(key.knowledge is GroupKnowledge.UNKNOWN for _, keys in self._entries for key in keys)
+
+
+def count_calls(view: RankView) -> CallLog:
+    """Counts a rank's calls without reading all their values."""
+    log = CallLog(view.overview)
+    for at, like, _ in view.communication():
+        log.add(at, like)
+    return log
+
+
+def count_calls_from(view: RankView, suspect: int) -> tuple[CallLog, dict[CallKey, int]]:
+    """Counts a rank's calls; and where the first of each series stands that holds a bad value, from a suspect on."""
+    log = CallLog(view.overview)
+    first_bad: dict[CallKey, int] = {}
+    settled: set[int] = set()
+    for at, like, is_bad in view.communication():
+        entry = log.add(at, like)
+        if at < suspect or entry in settled:
+            continue
+        keys = log.keys(entry)
+        if any(key not in first_bad for key in keys):
+            if not is_bad():
+                continue
+            for key in keys:
+                first_bad.setdefault(key, at)
+        settled.add(entry)
+    return log, first_bad
+
+
+def ranks_at_the_ends(view: RankView) -> frozenset[int]:
+    """Ranks that the calls among the first and the last records name, where not all calls are counted."""
+    over = view.overview
+    found = CallLog(over)
+    for start, stop in ((0, HEAD), (max(over.end - HEAD // 2, HEAD), over.end)):
+        for at, like, _ in view.communication(start, stop):
+            found.add(at, like)
+    return frozenset(found.ranks)
+
+
+def far_windows(focus: Focus, first_bad: Mapping[CallKey, int], last_backward: int | None) -> Sequence[Window]:
+    """every_series_of_calls_shows_its_first_bad_one, and what follows backward; apart from the focus."""
+    if focus.horizon is None:
+        return ()
+    places = {index for index in first_bad.values() if not focus.holds(index)}
+    if last_backward is not None:
+        tail = range(last_backward + 1, min(last_backward + 1 + TAIL, focus.end))
+        places.update(index for index in tail if not focus.holds(index))
+    found: list[Window] = []
+    for index in sorted(places):
+        if found and found[-1].stop == index:
+            found[-1] = Window(found[-1].start, index + 1)
+        else:
+            found.append(Window(index, index + 1))
+    return found

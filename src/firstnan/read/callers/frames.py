@@ -1,0 +1,96 @@
+"""Stack frames as the dumping tool writes them, and which of them is the user's line of code."""
+
+from __future__ import annotations
+
+import re
+
+from firstnan.dump.call_site import Frame
+
+Stack = tuple[str | int | float | None, ...]
+
+FRAMEWORK_PATHS: tuple[tuple[str, str], ...] = (
+    (r"/(?:site|dist)-packages/(?:torch|torch_npu|mindspore|mindtorch|msadapter)/", "the framework as installed"),
+    (r"/torch/(?:nn|_\w+|ao|amp|autograd|cuda|distributed|fx|jit|optim|utils)/", "PyTorch built from source"),
+    (r"/torch/(?:functional|_tensor|_ops|_jit_internal)\.py$", "PyTorch built from source"),
+    (r"/torch_npu/(?:npu|utils|optim|distributed|contrib|_\w+)/", "PyTorch's Ascend adapter built from source"),
+    (r"/mindspore/python/mindspore/", "MindSpore built from source"),
+    (r"/(?:msprobe|atat)/(?:core|pytorch|mindspore|common)/", "the dumping tool"),
+    (r"/lib/python3[\w.]*/(?!(?:site|dist)-packages/)", "the standard library (contextlib, functools, threading)"),
+    (r"^<(?:string|frozen [^>]*|eval_with_key[^>]*)>", "generated code"),
+    (r"/megatron/core/transformer/module\.py$", "Megatron: the wrapper that casts to half precision"),
+    (r"/megatron/core/distributed/", "Megatron: data-parallel wrappers"),
+    (r"/megatron/core/tensor_parallel/(?:mappings|random|utils)\.py$", "Megatron: collectives, checkpointing"),
+    (r"/megatron/core/(?:jit|utils|parallel_state)\.py$", "Megatron: helpers"),
+    (r"/mindspeed/(?:patch_utils|utils|wrapper)\.py$", "MindSpeed: the functions that replace Megatron's"),
+    (r"/deepspeed/(?:runtime|utils|comm)/", "DeepSpeed: engine and communication"),
+    (r"/accelerate/(?:accelerator\.py$|utils/)", "Accelerate: wrappers around forward"),
+    (r"/transformers/utils/generic\.py$", "Transformers: decorators around forward"),
+    (r"/peft/(?:peft_model\.py$|tuners/tuners_utils\.py$)", "PEFT: model wrappers"),
+)
+"""Code between the user's line and the recorded call: pattern of the path, and why it is passed over.
+Layers of a training framework (``megatron/core/tensor_parallel/layers.py``) are not here: they are
+where a reader wants to land."""
+
+_FRAMEWORK = re.compile("|".join(f"(?:{pattern})" for pattern, _ in FRAMEWORK_PATHS))
+_TOOL = re.compile(r"/(?:msprobe|atat)/(?:core|pytorch|mindspore|common)/")
+_LONGEST_PATH = 4096
+
+
+def as_stack(raw: list[object]) -> Stack | None:
+    """A stack as written, when it holds nothing but texts and numbers."""
+    found = []
+    for item in raw:
+        if item is not None and not isinstance(item, (str, int, float)):
+            return None
+        found.append(item)
+    return tuple(found)
+
+
+def frames_of(stack: Stack) -> tuple[Frame, ...]:
+    r"""The frames of a stack, innermost first.
+
+    Two forms: one text per frame (format document, section 10), and the hand-made form that has
+    function, file and line (section 14). Texts that are no frame are left out.
+
+    >>> frames_of(("File /a/b.py, line 14, in forward, \n h = F.gelu(x)",))
+    (Frame(file='/a/b.py', line=14, function='forward', source='h = F.gelu(x)'),)
+    >>> frames_of(("linear", "forward.py", 123))
+    (Frame(file='forward.py', line=123, function='linear', source=''),)
+    """
+    if len(stack) == 3 and isinstance(stack[0], str) and isinstance(stack[1], str) and type(stack[2]) is int:
+        return (Frame(stack[1], stack[2], stack[0], ""),)
+    frames = (_frame(item) for item in stack if isinstance(item, str))
+    return tuple(frame for frame in frames if frame is not None)
+
+
+def _frame(text: str) -> Frame | None:
+    head, _, source = text.partition("\n")
+    head = head.strip()
+    if not head.startswith("File "):
+        return None
+    file, found, rest = head[5:].rpartition(", line ")
+    if not found:
+        return Frame(head[5:].rstrip(" ,").strip('"'), None, "", source.strip())
+    number, _, function = rest.partition(", in ")
+    line = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else None
+    return Frame(file.strip('"'), line, function.rstrip(" ,"), source.strip())
+
+
+def location_of(frames: tuple[Frame, ...]) -> Frame | None:
+    """The first frame outside the framework; the innermost outside the dumping tool where all are inside.
+
+    >>> torch = Frame("/opt/site-packages/torch/nn/functional.py", 9, "gelu", "")
+    >>> location_of((torch, Frame("/train/mlp.py", 31, "forward", ""))).file
+    '/train/mlp.py'
+    >>> location_of((torch,)).function
+    'gelu'
+    """
+    for frame in frames:
+        if not _FRAMEWORK.search(_slashed(frame.file)):
+            return frame
+    outside = (frame for frame in frames if not _TOOL.search(_slashed(frame.file)))
+    return next(outside, frames[0] if frames else None)
+
+
+def _slashed(path: str) -> str:
+    return path[:_LONGEST_PATH].replace("\\", "/")

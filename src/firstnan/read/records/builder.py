@@ -1,0 +1,94 @@
+"""One record out of its JSON value, and what a reader keeps account of meanwhile."""
+
+from __future__ import annotations
+
+from firstnan.dump.names import parse_name
+from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.read.records.values import Reader, flag_of
+
+
+class RecordBuilder:
+    """Makes the records of one file and counts what could not be judged."""
+
+    def __init__(self) -> None:
+        self.reader = Reader()
+        self.blank: list[str] = []
+        """Names of records with tensors that could not be judged."""
+        self.seen = 0
+        """Floating tensors that could be judged."""
+        self.wide: list[int] = []
+        """Indices of records with an infinite float64 tensor."""
+        self.odd: list[str] = []
+        """Names of records with parts of no known form."""
+
+    def build(self, full: str, raw: dict[str, object], index: int, *, distrusted: bool = False) -> Record:
+        """The record with this name and value; ``distrusted``: it is the last one before a cut."""
+        name = parse_name(full)
+        reader = self.reader
+        reader.start(communication=name.prefix.endswith("Distributed"))
+        flagged: bool | None = None
+        parameters: list[TensorStat] = []
+        inputs: list[TensorStat] = []
+        positional = n_kwargs = 0
+        kwargs: tuple[str, ...] = ()
+        has_output = True
+        if name.kind is RecordKind.PARAMETERS_GRAD:
+            outputs = reader.named(raw, "grad")
+            n_outputs = len(raw)
+            peers, groups = [], []
+        else:
+            get = raw.get
+            value = get("input")
+            if value is not None:
+                inputs, positional = reader.top(value, "input")
+            value = get("input_args")
+            if value is not None:
+                more, count = reader.top(value, "input_args")
+                inputs = inputs + more if inputs else more
+                positional = count or positional
+            value = get("input_kwargs")
+            if value:
+                more, n_kwargs = reader.top(value, "input_kwargs")
+                inputs = inputs + more
+                if type(value) is dict:
+                    kwargs = tuple(value)
+                else:
+                    reader.odd += 1
+            value = get("parameters")
+            if value is not None:
+                parameters = reader.named(value, "parameters")
+            peers, groups = reader.peers, reader.groups
+            if "is_nan" in raw:
+                flagged = flag_of(raw["is_nan"])
+                if flagged is not None:  # it covers what the call produced, not what went in
+                    reader.blank = 0
+                    reader.default = ValueState.NON_FINITE if flagged else ValueState.FINITE
+            has_output = "output" in raw
+            reader.peers, reader.groups = [], []  # those among outputs only repeat the arguments
+            outputs, n_outputs = reader.top(get("output"), "output")
+        if reader.blank and not distrusted:
+            self.blank.append(full)
+        if reader.odd:
+            self.odd.append(full)
+        self.seen += reader.seen
+        if reader.wide:
+            self.wide.append(index)
+        return Record(
+            name, index, tuple(inputs), tuple(outputs), tuple(parameters),
+            tuple(reader.scalars), tuple(groups), tuple(peers),
+            (positional, n_kwargs, n_outputs), kwargs, has_output, distrusted,
+            raw.get("is_recompute") is True, flagged,
+        )  # fmt: skip
+
+
+def blank_detail(builder: RecordBuilder, records: int) -> str:
+    """Why records could not be judged, and how many of all."""
+    absences = builder.reader.absences
+    causes = sorted(absences, key=lambda why: -absences[why])
+    return f"{', '.join(why.value for why in causes)}: {some(builder.blank)} of {records}"
+
+
+def some(names: list[str]) -> str:
+    """How many, and an example: ``3 records (first: Tensor.add.0.forward)``."""
+    return f"{len(names)} record{'s' if len(names) != 1 else ''} (first: {names[0]})"

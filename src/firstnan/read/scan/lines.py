@@ -1,0 +1,258 @@
+r"""Which records of a part of a dump.json must be parsed, told by their lines.
+
+What may be bad stands in lines such as ``"Max": NaN`` or ``"Min": -Infinity``. Instead of searching for each of them,
+a *shadow* of the text is searched: bytes are put into classes, so that ``Max`` and ``Min`` read alike, and so do all
+beginnings of values that are no plain number: ``NaN``, ``Infinity``, ``null``, quotes and brackets. Whatever is found
+is settled by parsing the record; only the -Inf of masks, of which there may be tens of thousands, is settled by its
+lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firstnan.dump.names import parse_name
+from firstnan.dump.records import Direction, Record, RecordName
+from firstnan.dump.view import MaskRole, Watch
+from firstnan.read.json import lenient
+from firstnan.read.records.builder import RecordBuilder
+from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt
+from firstnan.read.scan.search import Text, translate, view
+
+_NO_NUMBER, _EXTREME, _FOREIGN = b"Z", b"Y", b"\0"
+
+
+def _table() -> bytes:
+    table = bytearray(_FOREIGN * 256)
+    table[0x0A] = 0x0A
+    table[0x20:0x7F] = bytes(range(0x20, 0x7F))
+    # the last letter of Max and Min; beginnings of null, NaN, Infinity, "...", [...], {...}; a second blank
+    for byte in b'xnNI"[{ ':
+        table[byte] = _NO_NUMBER[0]
+    for byte in b"ai":
+        table[byte] = _EXTREME[0]
+    return bytes(table)
+
+
+SHADOW = _table()
+"""Byte -> its class; bytes that MSProbe never writes have the class 0."""
+UNUSUAL = b"MYZZ:ZZ"
+"""In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true`` or ``false``."""
+NEGATIVE = b"MYZZ:Z-Z"
+"""In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
+_NULL = b'"Max": n'
+_PLACEHOLDER = b'_index": '
+_MINUS_INFINITY = b"-Infinity,\n"
+_DTYPE = b'"dtype": "'
+_KEYS = {indent: b" " * indent + b'"Max": ' for indent in range(5, 64)}
+_NARROW = frozenset({b"torch.float16", b"torch.bfloat16", b"torch.float32", b"Float16", b"BFloat16", b"Float32"})
+"""dtypes whose -Infinity is one; a float64's may be an artefact (format document, section 13)."""
+
+
+def parse(buffer: Buffer, start: int, stop: int) -> tuple[str, dict[str, object]]:
+    """Name and value of the record that stands in ``[start, stop)``.
+
+    Raises:
+        Doubt: that is not one sound record.
+    """
+    text = bytes(buffer.window[start + 1 : stop]).rstrip(b",")
+    found = lenient.sound(b"{" + text + b"}")
+    if isinstance(found, dict) and len(found) == 1:
+        ((full, raw),) = found.items()
+        if isinstance(raw, dict):
+            return full, raw
+    raise Doubt("a record of another form")
+
+
+def build(builder: RecordBuilder, full: str, raw: dict[str, object], index: int) -> Record:
+    """One record; what only the reading of the whole file could settle is doubtful.
+
+    Raises:
+        Doubt: parts of unknown form, an infinity that may come from rounding, a flag instead of statistics.
+    """
+    record = builder.build(full, raw, index)
+    if builder.odd or builder.wide or builder.reader.deep or record.flagged is not None:
+        raise Doubt("values that need the whole file")
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """What the lines of one operator's records mean."""
+
+    name: RecordName
+    role: MaskRole
+    may_saturate: bool
+
+
+class Sieve:
+    """Goes through parts of one file, in order, for the watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.builder = RecordBuilder()
+        """Has seen every record whose values could not all be judged by their lines."""
+        self._own = RecordBuilder()
+        self._operators: dict[bytes, _Operator] = {}
+        self._shadow = bytearray()
+        self._shadow_text: Text = self._shadow
+
+    def check(self, buffer: Buffer, start: int, end: int) -> None:
+        """Makes the shadow of a part.
+
+        Raises:
+            Doubt: it holds a byte that MSProbe never writes.
+        """
+        if len(self._shadow) < len(buffer.data):
+            self._shadow = bytearray(len(buffer.data))
+            self._shadow_text = view(self._shadow)
+        translate(buffer.data, end, SHADOW, self._shadow)
+        if self._shadow.find(_FOREIGN, start, end) >= 0:
+            raise Doubt("bytes that MSProbe does not write")
+
+    def suspect(self, buffer: Buffer, start: int, end: int, first: int) -> tuple[int, int] | None:
+        """End and index of the first suspected record of a checked part; its first record has the index ``first``."""
+        shadow, text = self._shadow_text, buffer.text
+        unusual = shadow.find(UNUSUAL, start, end)
+        negative = shadow.find(NEGATIVE, start, end)
+        known, index = start, first
+        while unusual >= 0 or negative >= 0:
+            hit = negative if unusual < 0 or 0 <= negative < unusual else unusual
+            begin = _begin(text, start, hit)
+            stop = text.find(RECORD, hit, end)
+            if stop < 0:
+                stop = end
+            if 0 <= unusual < stop or not self._is_mask(buffer, begin, negative, stop):
+                index += text.count(RECORD, known, begin)
+                known = begin
+                if self.watch.is_suspect(build(self.builder, *parse(buffer, begin, stop), index)):
+                    return stop, index
+            if 0 <= unusual < stop:
+                unusual = shadow.find(UNUSUAL, stop, end)
+            if 0 <= negative < stop:
+                negative = shadow.find(NEGATIVE, stop, end)
+        return None
+
+    def absent(self, buffer: Buffer, start: int, end: int) -> None:
+        """Takes account of records without statistics, where nothing is to be suspected any more."""
+        text = buffer.text
+        hit = text.find(_NULL, start, end)
+        while hit >= 0:
+            begin = _begin(text, start, hit)
+            stop = text.find(RECORD, hit, end)
+            if stop < 0:
+                stop = end
+            build(self.builder, *parse(buffer, begin, stop), 0)
+            hit = text.find(_NULL, stop, end)
+
+    def placeholders(self, buffer: Buffer, start: int, end: int) -> None:
+        """Looks for statistics that the writer left as a number of a list (format document, section 5).
+
+        Raises:
+            Doubt: there are some.
+        """
+        hit = buffer.text.find(_PLACEHOLDER, start, end)
+        while hit >= 0:
+            value = hit + len(_PLACEHOLDER)
+            if buffer.data[value : value + 1].isdigit():
+                raise Doubt("placeholders in place of statistics")
+            hit = buffer.text.find(_PLACEHOLDER, value, end)
+
+    def saturated(self, buffer: Buffer, start: int, end: int, first: int) -> int | None:
+        """Index of the first record with a saturated result."""
+        text = buffer.text
+        hit = text.find(b"65504", start, end)
+        while hit >= 0:
+            begin = _begin(text, start, hit)
+            stop = text.find(RECORD, hit, end)
+            if stop < 0:
+                stop = end
+            if self._operator(buffer.name(begin)).may_saturate:
+                index = first + text.count(RECORD, start, begin)
+                if self.watch.is_saturated(self._own.build(*parse(buffer, begin, stop), index)):
+                    return index
+            hit = text.find(b"65504", stop, end)
+        return None
+
+    # -- masks -----------------------------------------------------------------------------------------
+
+    def _operator(self, name: bytes) -> _Operator:
+        """The operator of a record, without its number: ``Tensor.masked_fill..forward``."""
+        head, _, last = name.rpartition(b".")
+        rest, _, _ = head.rpartition(b".")
+        key = rest + b"." + last
+        known = self._operators.get(key)
+        if known is None:
+            parsed = parse_name(name.decode("ascii"))
+            forward = parsed.direction is Direction.FORWARD and last == b"forward"
+            role = self.watch.mask_role(parsed) if forward else MaskRole.OPEN
+            known = self._operators[key] = _Operator(parsed, role, self.watch.may_saturate(parsed))
+        return known
+
+    def _is_mask(self, buffer: Buffer, begin: int, hit: int, stop: int) -> bool:
+        """Settles a record whose only unusual lines are ``"Min": -Infinity``; False: it must be parsed."""
+        name = buffer.name(begin)
+        operator = self._operator(name)
+        if operator.role is MaskRole.IGNORES:
+            return True
+        if operator.role is MaskRole.OPEN or b"\\" in name:
+            return False
+        text = buffer.text
+        output = text.find(OUTPUT, begin, stop)
+        if text.find(b'\n    "out": ', begin, stop) >= 0:
+            return False
+        written: list[float] = []
+        is_read = False
+        while 0 <= hit < stop:
+            largest = _largest_beside(buffer, begin, hit)
+            if largest is None:
+                return False
+            if 0 <= output < hit:
+                written.append(largest)
+            else:
+                is_read = True
+            hit = self._shadow_text.find(NEGATIVE, hit + 1, stop)
+        if written and operator.role is MaskRole.PASSES and not is_read:
+            return False
+        if written:
+            self.watch.wrote_mask(operator.name, name.decode("ascii"), written)
+        else:
+            self.watch.read_mask(name.decode("ascii"))
+        return True
+
+
+def _begin(text: Text, start: int, hit: int) -> int:
+    begin = text.rfind(RECORD, start, hit)
+    if begin < 0:
+        raise Doubt("a value outside of the records")
+    return begin
+
+
+def _largest_beside(buffer: Buffer, begin: int, hit: int) -> float | None:
+    """The finite Max of the tensor whose Min is the ``-Infinity`` at ``hit``; None when the lines are not as usual.
+
+    >>> from firstnan.read.scan.record_index import Buffer
+    >>> lines = b'\\n     "dtype": "torch.float16",\\n     "Max": 2.5,\\n     "Min": -Infinity,\\n'
+    >>> made = Buffer(len(lines))
+    >>> made.data[:] = lines
+    >>> _largest_beside(made, 0, lines.index(b"Min"))
+    2.5
+    """
+    data = buffer.data
+    line = data.rfind(b"\n", begin, hit)
+    indent = hit - line - 2
+    key = _KEYS.get(indent)
+    if key is None or data[hit + 1] != 0x69 or data[hit + 6 : hit + 6 + len(_MINUS_INFINITY)] != _MINUS_INFINITY:
+        return None
+    above = data.rfind(b"\n", begin, line)
+    row = data[above + 1 : line]
+    if above < 0 or not row.startswith(key) or row[-1] != 0x2C or data[line + 1 : hit] != key[: indent + 1]:
+        return None
+    typed = buffer.text.rfind(_DTYPE, begin, above) + len(_DTYPE)
+    if typed < begin or bytes(data[typed : data.find(b'"', typed)]) not in _NARROW:
+        return None
+    try:
+        largest = float(row[len(key) : -1])
+    except ValueError:
+        return None
+    return largest if largest - largest == 0.0 else None

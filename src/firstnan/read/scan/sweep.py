@@ -1,0 +1,337 @@
+"""One rank's dump.json, read once and parsed where it matters.
+
+The same answers as :mod:`msprobe` gives, for files laid out as MSProbe writes them; for all others :class:`Doubt`
+is raised, and the caller reads the whole file. What is taken for granted of a file that is laid out so, since a search
+for it would make every sound file take longer: records that hold nothing unusual are sound JSON, no two records have
+the same name, tensors have Max and Min when those of the first records have them, and a double holds them (neither
+``1e999`` nor an integer of 400 digits). No run of MSProbe writes such a file; where a record is parsed for any other
+reason, it is read as the full reader reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.names import parse_name
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import Direction, Record, RecordKind, RecordName
+from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, Watch
+from firstnan.read.json import lenient
+from firstnan.read.records.builder import RecordBuilder, blank_detail, some
+from firstnan.read.scan.calls import CallReader
+from firstnan.read.scan.lines import Sieve, build, parse
+from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
+
+_HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
+_LONGEST_HEADER = 1 << 14
+_END = b"\n }\n}"
+_TASKS = ("statistics", "tensor")
+"""Tasks whose records hold statistics."""
+_GRADIENTS = (b'.parameters_grad": {', b".parameters_grad.")
+"""Begin records of gradients of parameters: the last part of the name, or the last but a number (26.x)."""
+_BACKWARD = b".backward"
+MAX_KEPT = 4096
+"""Records that are kept for being asked for again."""
+_FLOAT16 = (b'"dtype": "torch.float16"', b'"dtype": "Float16"', b'"dtype": "float16"')
+_EXTREMES = (b'"Max": ', b'"Min": ')
+_FIRST_LOOK = 8
+"""First records that are parsed to see that there are statistics."""
+
+
+class ScannedDump:
+    """Implements :class:`firstnan.dump.view.RankView` for a file laid out as MSProbe writes it.
+
+    Raises:
+        Doubt: the file is laid out in another way. From every method, since parts of the file are read again.
+    """
+
+    def __init__(self, folder: RankFolder, watch: Watch, buffer: int = BUFFER) -> None:
+        self._folder = folder
+        self._file = RecordFile(folder.path / FileKind.DUMP.value, buffer)
+        self._watch = watch
+        self._sieve = Sieve(watch)
+        self._suspect: int | None = None
+        self._saturated: int | None = None
+        self._unfinished: list[tuple[int, RecordName]] = []
+        self._has_apis = False
+        self._has_float16 = False
+        self._builder = RecordBuilder()
+        self._known: dict[int, Record] = {}
+        """Records that were asked for, by index."""
+        self._overview = self._first_pass()
+
+    @property
+    def overview(self) -> Overview:
+        return self._overview
+
+    # -- the first pass ----------------------------------------------------------------------------------
+
+    def _first_pass(self) -> Overview:
+        has_header = False
+        last: tuple[Buffer, int] | None = None
+        for buffer, filled, offset in self._file.first_pass():
+            start, end = 0, filled
+            if not has_header:
+                start = _header(buffer, filled)
+                has_header = True
+            if offset + filled == self._file.size:
+                end = _without_tail(buffer, start, filled)
+            if start < end:
+                self._region(buffer, start, end, offset)
+                last = buffer, buffer.text.rfind(RECORD, start, end)
+        if last is None:
+            raise Doubt("no records")
+        suspect = self._watch.late if self._suspect is None else self._suspect
+        return Overview(
+            folder=self._folder,
+            records=self._file.records,
+            end=self._file.records,
+            bytes_read=self._file.size,
+            problems=tuple(self._problems()),
+            judged=True,
+            has_apis=self._has_apis,
+            last=parse_name(last[0].full_name(last[1])),
+            suspect=suspect,
+            saturated=self._saturated,
+        )
+
+    def _region(self, buffer: Buffer, start: int, end: int, offset: int) -> None:
+        """Takes account of some records; what is suspected first and what is unfinished is remembered."""
+        first, text = self._file.records, buffer.text
+        count = text.count(RECORD, start, end)
+        if first == 0:
+            _look_at_first(buffer, start, end)
+        if first < FIRST_RECORDS:
+            self._look_for_float16(buffer, start, end)
+        if not self._has_apis:
+            names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
+            self._has_apis = any(name.kind is RecordKind.API for name in names)
+        without = count - text.count(OUTPUT, start, end)
+        if without and without != sum(text.count(mark, start, end) for mark in _GRADIENTS):
+            self._without_output(buffer, start, end)
+        self._sieve.check(buffer, start, end)
+        self._sieve.placeholders(buffer, start, end)
+        if self._has_float16 and self._saturated is None:
+            self._saturated = self._sieve.saturated(buffer, start, end, first)
+        rest = start
+        if self._suspect is None:
+            found = self._sieve.suspect(buffer, start, end, first)
+            rest = end
+            if found is not None:
+                rest, self._suspect = found
+        self._sieve.absent(buffer, rest, end)
+        self._file.add(offset + start, end - start, count)
+
+    def _look_for_float16(self, buffer: Buffer, start: int, end: int) -> None:
+        """Whether saturated results are searched in the file (:data:`firstnan.dump.view.FIRST_RECORDS`)."""
+        left = FIRST_RECORDS - self._file.records
+        stop = next(
+            (stop for number, (_, stop) in enumerate(records_in(buffer.text, start, end), 1) if number == left), end
+        )
+        for mark in _FLOAT16:
+            self._has_float16 = self._has_float16 or buffer.text.find(mark, start, stop) >= 0
+
+    def _without_output(self, buffer: Buffer, start: int, end: int) -> None:
+        """Gradients of parameters have no output; other records without one are unfinished."""
+        text = buffer.text
+        index = self._file.records
+        for begin, stop in records_in(text, start, end):
+            found = text.count(OUTPUT, begin, stop)
+            name = parse_name(buffer.full_name(begin))
+            if name.kind is RecordKind.PARAMETERS_GRAD:
+                if found:
+                    raise Doubt("gradients of parameters with an output")
+            elif not found:
+                if "output" in parse(buffer, begin, stop)[1]:
+                    raise Doubt("an output that does not stand on a line of its own")
+                self._unfinished.append((index, name))
+            elif found > 1:
+                raise Doubt("a record with two outputs")
+            index += 1
+
+    def _problems(self) -> Iterator[Problem]:
+        builder = self._sieve.builder
+        if builder.blank:
+            yield self._problem(ProblemKind.PARTLY_NO_STATISTICS, blank_detail(builder, self._file.records), False)
+        if self._unfinished:
+            names = [name.full for _, name in self._unfinished]
+            yield self._problem(ProblemKind.UNFINISHED_RECORDS, some(names), self._went_on())
+
+    def _problem(self, kind: ProblemKind, detail: str, judged: bool) -> Problem:
+        file = f"{self._folder.label}/{FileKind.DUMP.value}"
+        return Problem(kind, self._folder.step, self._folder.rank, file, detail, judged)
+
+    def _went_on(self) -> bool:
+        """Whether the run went on behind the last record without output (see :mod:`msprobe`)."""
+        if self._unfinished[-1][0] == self._file.records - 1:
+            return False
+        modules = [index for index, name in self._unfinished if name.kind is RecordKind.MODULE]
+        if not modules:
+            return True
+        return any(name.direction is Direction.BACKWARD for name in self._names(modules[-1] + 1))
+
+    def _names(self, start: int) -> Iterator[RecordName]:
+        for buffer, region in self._file.parts(start):
+            for index, (begin, _) in enumerate(records_in(buffer.text, 0, region.size), region.first):
+                if index >= start:
+                    yield parse_name(buffer.full_name(begin))
+
+    # -- later looks -------------------------------------------------------------------------------------
+
+    def records(self, start: int, stop: int) -> Sequence[Record]:
+        start, stop = max(start, 0), min(stop, self._file.records)
+        known = self._known
+        if any(index not in known for index in range(start, stop)):
+            if len(known) > MAX_KEPT:
+                known.clear()
+            for buffer, region in self._file.parts(start, stop):
+                first, index = _skip(buffer, region, start)
+                for begin, end in records_in(buffer.text, first, region.size):
+                    if index < stop and index not in known:
+                        known[index] = build(self._builder, *parse(buffer, begin, end), index)
+                    index += 1
+        return [known[index] for index in range(start, stop)]
+
+    def suspect(self, start: int) -> int | None:
+        for buffer, region in self._file.parts(start):
+            begin, first = _skip(buffer, region, start)
+            self._sieve.check(buffer, begin, region.size)
+            found = self._sieve.suspect(buffer, begin, region.size, first)
+            if found is not None:
+                return found[1]
+        return None
+
+    def find(self, name: str) -> Record | None:
+        needle = _needle(name)
+        for buffer, region in self._file.parts():
+            begin = buffer.text.find(needle, 0, region.size)
+            if begin >= 0:
+                return _found(buffer, begin, region.size, region.first + buffer.text.count(RECORD, 0, begin))
+        return None
+
+    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
+        stop = self._overview.end if stop is None else stop
+        reader = CallReader()
+        for buffer, region in self._file.parts(start, stop):
+            begin, first = _skip(buffer, region, start) if region.first < start else (0, region.first)
+            for passed in reader.calls(buffer, begin, region.size, first):
+                if passed[0] >= stop:
+                    return
+                yield passed
+
+    def passes(self) -> tuple[int | None, int | None]:
+        first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)
+        if first is None:
+            return None, None
+        parts = self._file.parts_backwards()
+        return first, next((i for part in parts if (i := _backward(*part, last=True)) is not None), None)
+
+
+def find_record(folder: RankFolder, name: str) -> Record | None:
+    """One record of a file that is read no further than to it; which index it has is not found out, it is -1.
+
+    Raises:
+        Doubt: the file is not laid out as MSProbe writes it.
+    """
+    needle = _needle(name)
+    file = RecordFile(folder.path / FileKind.DUMP.value, BUFFER // 4)
+    for buffer, filled, offset in file.first_pass():
+        start = _header(buffer, filled) if offset == 0 else 0
+        end = _without_tail(buffer, start, filled) if offset + filled == file.size else filled
+        begin = buffer.text.find(needle, start, end)
+        if begin >= 0:
+            return _found(buffer, begin, end, -1)
+    return None
+
+
+def _needle(name: str) -> bytes:
+    return RECORD[:-1] + lenient.quoted(name).encode("ascii") + b": {"
+
+
+def _found(buffer: Buffer, begin: int, end: int, index: int) -> Record:
+    stop = buffer.text.find(RECORD, begin + 1, end)
+    return build(RecordBuilder(), *parse(buffer, begin, end if stop < 0 else stop), index)
+
+
+def _header(buffer: Buffer, filled: int) -> int:
+    """Where the first record begins.
+
+    Raises:
+        Doubt: the file does not begin as MSProbe's do, or holds no statistics.
+    """
+    begins = buffer.data[: min(filled, _LONGEST_HEADER)]
+    match = _HEADER.match(begins + RECORD if len(begins) == filled else begins)
+    if match is None or match.end() > filled:
+        raise Doubt("another header")
+    found = lenient.sound(match[0] + b"}}")
+    if not isinstance(found, dict) or found.get("task") not in _TASKS or not isinstance(found.get("framework"), str):
+        raise Doubt("another task, or a version that does not record groups")
+    return match.end()
+
+
+def _without_tail(buffer: Buffer, start: int, filled: int) -> int:
+    """Where the last record ends.
+
+    Raises:
+        Doubt: the file does not end as MSProbe's do: cut, or something stands behind the records.
+    """
+    end = len(bytes(buffer.window[:filled]).rstrip(b"\n"))
+    tail = end - len(_END)
+    if tail <= start or buffer.data[tail:end] != _END or buffer.data[tail - 1] != 0x7D:
+        raise Doubt("another end")
+    if buffer.text.find(b'\n "', start, end) >= 0 or buffer.text.find(b"\n }", start, tail) >= 0:
+        raise Doubt("something behind the records")
+    return tail
+
+
+def _look_at_first(buffer: Buffer, start: int, end: int) -> None:
+    """Parses the first records.
+
+    Raises:
+        Doubt: they are not sound, or hold nothing that can be judged.
+    """
+    builder = RecordBuilder()
+    is_judged = False
+    for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
+        if number >= _FIRST_LOOK and is_judged:
+            return
+        buffer.name(begin)
+        full, raw = parse(buffer, begin, stop)
+        record = builder.build(full, raw, number)
+        if record.flagged is not None or builder.odd:
+            raise Doubt("records of another form")
+        tensors = len(record.inputs) + len(record.outputs) + len(record.parameters)
+        if any(buffer.text.count(key, begin, stop) < tensors for key in _EXTREMES):
+            raise Doubt("tensors without Max or Min")
+        is_judged = is_judged or record.is_judged
+    if not is_judged:
+        raise Doubt("no statistics among the first records")
+
+
+def _skip(buffer: Buffer, region: Region, start: int) -> tuple[int, int]:
+    """Beginning and index of the first record at or behind ``start``."""
+    for index, (begin, _) in enumerate(records_in(buffer.text, 0, region.size), region.first):
+        if index >= start:
+            return begin, index
+    return region.size, region.first
+
+
+def _backward(buffer: Buffer, region: Region, *, last: bool) -> int | None:
+    """Index of the first or last backward record of a region."""
+    text = buffer.text
+    start, end = 0, region.size
+    while True:
+        hit = text.rfind(_BACKWARD, start, end) if last else text.find(_BACKWARD, start, end)
+        if hit < 0:
+            return None
+        begin = text.rfind(b"\n", 0, hit)
+        if buffer.data[begin : begin + len(RECORD)] == RECORD:
+            name = parse_name(buffer.full_name(begin))
+            if name.direction is Direction.BACKWARD and name.kind is not RecordKind.PARAMETERS_GRAD:
+                return region.first + text.count(RECORD, 0, begin)
+        if last:
+            end = hit
+        else:
+            start = hit + 1

@@ -1,0 +1,106 @@
+"""What was not there to be looked at, and what it could change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from firstnan.answer.model import MatchState, Note
+from firstnan.causes.step_answer import StepAnswer
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import Direction
+
+_GAPS = frozenset({ProblemKind.NO_RECORDS, ProblemKind.EMPTY_RANK, ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE})
+_BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
+
+
+def cross_rank(answers: Sequence[StepAnswer], known: Collection[int]) -> list[Problem]:
+    """Absent ranks, ranks that end before the others, calls that could not be matched.
+
+    ``known`` are the ranks that have a folder somewhere: their problems are told by the layout.
+    """
+    found: list[Problem] = []
+    for answer in answers:
+        for rank in answer.matching.world:
+            if rank not in known:
+                found.append(Problem(ProblemKind.MISSING_RANK, answer.step, rank, judged=False))
+        found += _short_ranks(answer)
+        if answer.matching.unmatched:
+            detail = f"{answer.matching.unmatched} calls without a usable peer"
+            found.append(Problem(ProblemKind.UNMATCHED_CALLS, answer.step, detail=detail))
+        if answer.matching.groups_unknown:
+            found.append(Problem(ProblemKind.GROUP_UNKNOWN, answer.step))
+        doubtful = sum(c.state is MatchState.DOUBTFUL for c in answer.matching.calls)
+        if doubtful:
+            detail = f"{doubtful} calls whose counts or sizes differ between members"
+            found.append(Problem(ProblemKind.UNMATCHED_CALLS, answer.step, detail=detail))
+    return found
+
+
+def _short_ranks(answer: StepAnswer) -> list[Problem]:
+    """A rank without calls that the other members of its group have made, though its file is whole."""
+    first: dict[int, str] = {}
+    for call in answer.matching.calls:
+        for rank in call.absent:
+            summary = answer.summaries.get(rank)
+            if summary and summary.records and summary.has_apis and not summary.truncated and rank not in first:
+                other = next(iter(call.members.values())).call.name
+                first[rank] = f"no call that matches {other} of rank {min(call.members)}"
+    for rank, what in answer.matching.short.items():
+        summary = answer.summaries.get(rank)
+        if summary and summary.records and summary.has_apis and not summary.truncated:
+            first.setdefault(rank, what)
+    return [
+        Problem(
+            ProblemKind.SHORT_RANK,
+            answer.step,
+            rank,
+            answer.summaries[rank].label,
+            f"{first[rank]}; its last record is {answer.summaries[rank].last_record}",
+            judged=False,
+        )
+        for rank in sorted(first)
+    ]
+
+
+def caveats(
+    problems: Sequence[Problem],
+    missing: Sequence[int],
+    left_out: Sequence[int],
+    looked_at: Sequence[int],
+    answers: Sequence[StepAnswer],
+    bad: StepAnswer | None,
+) -> tuple[Note, ...]:
+    """One sentence for each kind of gap: which ranks, and how the answer could change."""
+    notes = []
+    if missing:
+        notes.append(Note("caveat.missing_ranks", {"ranks": format_ranges(missing)}))
+    for key, kinds in (
+        ("caveat.unreadable_ranks", _GAPS),
+        ("caveat.cut_ranks", frozenset({ProblemKind.TRUNCATED})),
+        ("caveat.no_statistics", _BLIND),
+    ):
+        ranks = _ranks(problems, kinds)
+        if ranks:
+            notes.append(Note(key, {"ranks": format_ranges(ranks)}))
+    if left_out:
+        notes.append(Note("caveat.ranks_left_out", {"ranks": format_ranges(looked_at)}))
+    if bad is not None and bad.matching.groups_unknown:
+        notes.append(Note("caveat.groups_unknown"))
+    if bad is not None and bad.matching.unmatched:
+        notes.append(Note("caveat.unmatched_calls", {"count": bad.matching.unmatched}))
+    if bad is not None and bad is answers[-1] and _may_be_skipped(bad):
+        notes.append(Note("caveat.skip_unknown"))
+    return tuple(notes)
+
+
+def _ranks(problems: Iterable[Problem], kinds: Collection[ProblemKind]) -> list[int]:
+    return sorted({p.rank for p in problems if p.kind in kinds and p.rank is not None and not p.judged})
+
+
+def _may_be_skipped(answer: StepAnswer) -> bool:
+    """Only gradients overflowed, in float16, and there is no later step to see."""
+    return all(
+        cause.direction is Direction.BACKWARD and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+        for cause in answer.causes
+    )

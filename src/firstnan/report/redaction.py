@@ -1,0 +1,106 @@
+"""``--redact``: a report without source lines and absolute paths, to be sent out of the house.
+
+Operator, module and file names, line numbers and statistics stay: they are the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from firstnan.answer.model import Note, NoteValue, Report, RootCause
+from firstnan.dump.call_site import Frame
+from firstnan.dump.problems import Problem
+
+_ABSOLUTE = re.compile(
+    r"""(?<![\w.)\]])                                                # not in the middle of a relative path
+        (?: file:/{1,3} | (?:[A-Za-z]:)? [\\/]{1,2} | ~ [\w.-]{0,64} [\\/] )  # /home, C:\\Users, \\\\server, ~ann/
+        (?= [^\s\\/] )
+        (?: [^\\/\n"'<>|:*?,]* [\\/] )*                                # folders
+        [^\\/\n"'<>|:*?,\s]*                                          # the last part
+    """,
+    re.VERBOSE,
+)
+
+StackEntry = str | int | float | None
+
+
+def redact(report: Report) -> Report:
+    """The report without source lines and without folders of absolute paths."""
+    return replace(
+        report,
+        input=replace(
+            report.input,
+            path=redact_text(report.input.path),
+            problems=tuple(_problem(problem) for problem in report.input.problems),
+        ),
+        root_causes=tuple(_cause(cause) for cause in report.root_causes),
+        collectives=tuple(replace(call, notes=_notes(call.notes)) for call in report.collectives),
+        contained=tuple(replace(value, reason=_note(value.reason)) for value in report.contained),
+        benign=tuple(replace(rule, example=redact_text(rule.example)) for rule in report.benign),
+        story=_notes(report.story),
+        caveats=_notes(report.caveats),
+    )
+
+
+def redact_text(text: str) -> str:
+    r"""The text with every absolute path cut down to its last part.
+
+    >>> redact_text("File /home/ann/train/model.py, line 3, in forward")
+    'File model.py, line 3, in forward'
+    >>> redact_text("C:\\Users\\ann\\run 1\\dump.json: cut at byte 12")
+    'dump.json: cut at byte 12'
+    >>> redact_text("step0/rank3/dump.json")
+    'step0/rank3/dump.json'
+    """
+    return _ABSOLUTE.sub(lambda match: re.split(r"[\\/]+", match.group().rstrip("\\/"))[-1], text)
+
+
+def redact_stack(stack: Iterable[StackEntry]) -> tuple[StackEntry, ...]:
+    r"""A stack of stack.json without source lines (all after the first line end) and absolute paths.
+
+    >>> redact_stack(["File /a/b.py, line 2, in f, \n x = secret", "forward.py", 123])
+    ('File b.py, line 2, in f', 'forward.py', 123)
+    """
+    return tuple(_entry(entry) for entry in stack)
+
+
+def _entry(entry: StackEntry) -> StackEntry:
+    if not isinstance(entry, str):
+        return entry
+    head, cut, _ = entry.partition("\n")
+    return redact_text(head.rstrip().rstrip(",") if cut else head)
+
+
+def _cause(cause: RootCause) -> RootCause:
+    return replace(
+        cause,
+        mechanism=replace(cause.mechanism, explanation=_note(cause.mechanism.explanation)),
+        stack_info=redact_stack(cause.stack_info),
+        location=_frame(cause.location),
+        evidence=_notes(cause.evidence),
+        advice=_notes(cause.advice),
+        alternatives=tuple(replace(other, reason=_note(other.reason)) for other in cause.alternatives),
+    )
+
+
+def _frame(frame: Frame | None) -> Frame | None:
+    return None if frame is None else replace(frame, file=redact_text(frame.file), source="")
+
+
+def _problem(problem: Problem) -> Problem:
+    file = None if problem.file is None else redact_text(problem.file)
+    return replace(problem, file=file, detail=redact_text(problem.detail))
+
+
+def _notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
+    return tuple(_note(note) for note in notes)
+
+
+def _note(note: Note) -> Note:
+    return replace(note, params={name: _value(value) for name, value in note.params.items()})
+
+
+def _value(value: NoteValue) -> NoteValue:
+    return redact_text(value) if isinstance(value, str) else value

@@ -1,1 +1,0 @@
-"""Rules about operators as data: ``default.toml``, editable by users."""

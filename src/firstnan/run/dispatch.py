@@ -1,0 +1,179 @@
+"""The work on ranks, given to an engine: where they are, first looks at all of them, second looks at some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from firstnan.dump.call_site import CallSite
+from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent
+from firstnan.dump.problems import Problem
+from firstnan.dump.records import Record
+from firstnan.operators.table import Rulebook
+from firstnan.rank.summary import RankSummary
+from firstnan.read.layout import dump_layout
+from firstnan.read.layout.dump_layout import Layout
+from firstnan.run import rank_passes
+from firstnan.run.engines import Engine, Engines, Failed, Place
+from firstnan.run.second_pass import Question
+
+T = TypeVar("T")
+
+
+def find(path: Path, options: Options, engines: Engines, *, whole: bool = True) -> Layout:
+    """The ranks and steps at a path that are asked for, from every node that holds some.
+
+    ``whole``: this is all there is of the dump, and what it lacks is told.
+
+    Raises:
+        InputError: nothing readable at the path.
+    """
+    found = (
+        _on_nodes(path, options, engines) if engines.nodes else dump_layout.survey(path, options.steps, options.ranks)
+    )
+    checked = dump_layout.checked(found, options.steps, options.ranks)  # nothing at all is an error for a part as well
+    if whole:
+        found = checked
+    if engines.nodes or options.engine is EngineKind.LOCAL:
+        return found
+    folders = tuple(replace(folder, path=folder.path.absolute()) for folder in found.folders)
+    return replace(found, folders=folders)  # workers of a cluster stand in folders of their own
+
+
+def _on_nodes(path: Path, options: Options, engines: Engines) -> Layout:
+    from firstnan.read.layout import nodes as node_layouts
+
+    nodes = engines.nodes
+    listing = partial(node_layouts.listing, steps=options.steps, ranks=options.ranks)
+    engine = engines.engine([Place(nodes=(node.id,)) for node in nodes])
+    results = dict(engine.map(listing, [path.absolute()] * len(nodes)))
+    found = [
+        node_layouts.Listing(fault=result.reason) if isinstance(result, Failed) else result
+        for _, result in sorted(results.items(), key=lambda one: one[0])
+    ]
+    seen = [node_layouts.NodeListing(node.id, node.name, one) for node, one in zip(nodes, found, strict=True)]
+    return node_layouts.joined(path, seen)
+
+
+def _engine_for(folders: Sequence[RankFolder], engines: Engines) -> Engine:
+    return engines.engine(
+        [Place(folder.dump_bytes, folder.nodes, folder.path / FileKind.DUMP.value) for folder in folders]
+    )
+
+
+def at_each(
+    folders: tuple[RankFolder, ...],
+    work: Callable[[RankFolder], T],
+    lost: Callable[[RankFolder, str], T],
+    engines: Engines,
+    progress: Progress | None,
+) -> list[T]:
+    """What the work gives for every rank, large files first; ``lost`` makes it up for ranks on which it failed."""
+    total = sum(f.dump_bytes for f in folders)
+    order = sorted(folders, key=lambda f: -f.dump_bytes)
+    done = 0
+    found: list[T] = []
+    for position, result in _engine_for(order, engines).map(work, order):
+        folder = order[position]
+        found.append(lost(folder, result.reason) if isinstance(result, Failed) else result)
+        done += folder.dump_bytes
+        if progress is not None:
+            progress(ProgressEvent(len(found), len(order), done, total))
+    return found
+
+
+def again(
+    folders: tuple[RankFolder, ...],
+    book: Rulebook,
+    options: Options,
+    engines: Engines,
+    questions: Collection[Question],
+) -> list[tuple[Question, RankSummary]]:
+    """Second looks at some ranks: each question with its answer."""
+    where = {(folder.step, folder.rank): folder for folder in folders}
+    asked = [(where[q.summary.step, q.summary.rank], q) for q in questions]
+    asked.sort(key=lambda one: -one[0].dump_bytes)
+    engine = _engine_for([folder for folder, _ in asked], engines)
+    work = partial(rank_passes.again_at, book=book, excluded=options.exclude_ops)
+    found = []
+    for position, result in engine.map(work, asked):
+        question = asked[position][1]
+        if isinstance(result, Failed):
+            result = rank_passes.not_again(question.summary, result.reason)
+        found.append((question, result))
+    return found
+
+
+def answers(
+    folders: tuple[RankFolder, ...],
+    book: Rulebook,
+    options: Options,
+    engines: Engines,
+    questions: Collection[Question],
+) -> list[RankSummary]:
+    """The answers alone."""
+    return [answer for _, answer in again(folders, book, options, engines, questions)]
+
+
+def call_sites(
+    folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: int, names: Collection[str]
+) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
+    """Where records of one rank were called from."""
+    from firstnan.read.callers import call_site
+
+    folder = _folder(folders, step, rank)
+    if folder is None:
+        return {}, ()
+    found = _there(folder, partial(call_site.read, names=names), engines)
+    return ({}, (rank_passes.failure(folder, found.reason),)) if isinstance(found, Failed) else found
+
+
+def record(
+    folders: tuple[RankFolder, ...], engines: Engines, failed: list[Problem], step: int, rank: int, name: str
+) -> Record | None:
+    """One record of one rank; that it could not be looked for is added to ``failed``."""
+    folder = _folder(folders, step, rank)
+    if folder is None:
+        return None
+    found = _there(folder, partial(rank_passes.find, name=name), engines)
+    if isinstance(found, Failed):
+        failed.append(replace(rank_passes.failure(folder, found.reason), judged=True))  # its first look stands
+        return None
+    return found
+
+
+MAX_SEARCHED = 64
+"""Ranks that are searched for a record of which only the name is known."""
+
+
+def nowhere(rejected: Sequence[str], held: Sequence[tuple[int, T]], has: Callable[[T, str], bool]) -> list[str]:
+    """Rejected answers that no rank has; ``held``: ranks, and what ``has`` is asked of each.
+
+    A name that can be on too many ranks to search them all is not said to be nowhere.
+    """
+    absent = []
+    for answer in rejected:
+        asked = [(one, name) for rank, one in held for name in rank_passes.rejected_on(rank, [answer])]
+        if len(asked) <= MAX_SEARCHED and not any(has(one, name) for one, name in asked):
+            absent.append(answer)
+    return absent
+
+
+def has(folder: RankFolder, name: str, engines: Engines) -> bool:
+    """Whether a rank has a record; where it could not be looked for, it may be there."""
+    return _there(folder, partial(rank_passes.find, name=name), engines) is not None
+
+
+def _there(folder: RankFolder, work: Callable[[RankFolder], T], engines: Engines) -> T | Failed:
+    """A small piece of work on one rank: in this process, or else where the rank's folder is."""
+    if not folder.nodes:
+        return work(folder)
+    return next(result for _, result in _engine_for([folder], engines).map(work, [folder]))
+
+
+def _folder(folders: tuple[RankFolder, ...], step: int, rank: int) -> RankFolder | None:
+    return next((f for f in folders if (f.step, f.rank) == (step, rank)), None)

@@ -1,0 +1,268 @@
+"""Where the work of one rank is done: the only module that knows about processes (of a cluster: ``ray_engine``).
+
+What goes wrong with one item never ends the work on the others: an exception, and the death of a worker (the kernel
+kills the process that takes too much memory), become a :class:`Failed` in place of that item's result.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from firstnan.dump.errors import UsageError
+from firstnan.dump.options import EngineKind, Options
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SMALL = 8 << 20
+"""Bytes of dump below which starting processes costs more than it gains."""
+_PATIENCE = 1.0
+"""Seconds in which a worker that was told to end may do so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What stands in place of a result that could not be had."""
+
+    reason: str
+    """In words of Python or of the operating system; never translated."""
+
+
+class Engine(Protocol):
+    """Maps a picklable function over items; results come as they are ready, each with its item's position."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+        """Position and result of every item, in any order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of a cluster."""
+
+    id: str
+    name: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the files of one item are."""
+
+    bytes: int = 0
+    """How much there is to read."""
+    nodes: tuple[str, ...] = ()
+    """Ids of the nodes that have them, the one to ask first in front; empty: whichever worker can read them."""
+    file: Path | None = None
+    """A file that a worker has to see, or else the item has failed."""
+
+
+class Engines(Protocol):
+    """Whoever does the work of one analysis."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The machines that each hold a part of the dump; empty: this one sees all of it."""
+        ...
+
+    def engine(self, places: Sequence[Place]) -> Engine:
+        """For work on items at these places, one for each."""
+        ...
+
+
+class InProcess:
+    """One after the other, in this process."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+        for position, item in enumerate(items):
+            yield position, attempt(function, item)
+
+
+def attempt(function: Callable[[T], R], item: T) -> R | Failed:
+    """The function's result, or what went wrong; Ctrl-C and the like pass through."""
+    try:
+        return function(item)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the other ranks go on, and it is reported)
+        return Failed(f"{type(error).__name__}: {error}".rstrip(": "))
+
+
+class ProcessPool:
+    """Worker processes on this machine, each with one item at a time; a worker that dies is replaced."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
+        from multiprocessing import connection
+
+        context = _context()
+        waiting = list(enumerate(items))[::-1]
+        busy: dict[Connection, _Worker[T, R]] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self.jobs:
+                    with _interrupts_held():  # a worker begins with them held; it is never started and then forgotten
+                        worker = _Worker(context, function)
+                        busy[worker.results] = worker
+                    worker.give(*waiting.pop())
+                for ready in connection.wait(list(busy)):
+                    worker = busy[ready]  # type: ignore[index]
+                    position, result, is_alive = worker.take()
+                    if is_alive and waiting:
+                        worker.give(*waiting.pop())
+                    else:
+                        del busy[worker.results]
+                        worker.end()
+                    yield position, result
+        finally:
+            with _interrupts_held():
+                for worker in busy.values():
+                    worker.kill()
+
+
+class _Worker(Generic[T, R]):
+    """One worker process, as seen from the parent."""
+
+    def __init__(self, context: BaseContext, function: Callable[[T], R]) -> None:
+        self.results, other = context.Pipe()
+        self._position = -1
+        self._process: BaseProcess = context.Process(target=_work, args=(function, other), daemon=True)  # type: ignore[attr-defined]
+        self._process.start()
+        other.close()  # what remains is the worker's end: it closes when the worker ends, however it ends
+
+    def give(self, position: int, item: T) -> None:
+        self._position = position
+        with suppress(OSError):  # it died while it waited: taking its result tells
+            self.results.send((item,))
+
+    def take(self) -> tuple[int, R | Failed, bool]:
+        """Position and result of its item, and whether it can do another."""
+        try:
+            return self._position, self.results.recv(), True
+        except (EOFError, OSError):
+            self._process.join(_PATIENCE)
+            return self._position, Failed(_how_it_ended(self._process.exitcode)), False
+
+    def end(self) -> None:
+        """Tells it to end; closing the line would not do, since workers forked later hold it as well."""
+        with suppress(OSError):
+            self.results.send(())
+        self.results.close()
+        self._process.join(_PATIENCE)
+        if self._process.is_alive():
+            self.kill()
+
+    def kill(self) -> None:
+        self.results.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _work(function: Callable[[T], R], items: Connection) -> None:
+    """The life of a worker: item in, result out, until the parent says so or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's matter; it ends its workers
+    while True:
+        try:
+            given = items.recv()
+        except (EOFError, OSError):
+            return
+        if not given:
+            return
+        result = attempt(function, given[0])
+        try:
+            items.send(result)
+        except OSError:
+            return
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C that comes inside is taken notice of afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = ", out of memory?" if -code == getattr(signal, "SIGKILL", None) else ""
+        return f"the worker process was killed ({name}{hint})"
+    return f"the worker process ended (exit code {code})"
+
+
+def _context() -> BaseContext:
+    """Forked workers start at once and have everything loaded; elsewhere the platform's own way."""
+    import multiprocessing
+
+    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+
+
+@contextmanager
+def opened(options: Options) -> Iterator[Engines]:
+    """The engines that the options ask for, as long as they are needed.
+
+    Raises:
+        UsageError: they are not there, or options contradict each other.
+    """
+    if options.engine is EngineKind.LOCAL:
+        for name, given in (("--ray-address", options.ray_address is not None), ("--node-local", options.node_local)):
+            if given:
+                raise UsageError(f"{name} is for a Ray cluster", hint="add --engine ray")
+        yield Local(options.jobs)
+        return
+    if find_spec("ray") is None:
+        raise UsageError(
+            "the ray engine needs the package ray, which is not installed",
+            hint="pip install 'firstnan[ray]', or leave out --engine: ranks are read on this machine",
+        )
+    from firstnan.run import ray
+
+    with ray.connected(options.ray_address, options.jobs, node_local=options.node_local) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Engines of this machine."""
+
+    jobs: int | None = None
+    nodes: tuple[Node, ...] = ()
+
+    def engine(self, places: Sequence[Place]) -> Engine:
+        return local(self.jobs, len(places), sum(place.bytes for place in places))
+
+
+def local(jobs: int | None, items: int, total_bytes: int) -> Engine:
+    """The engine for this machine: no processes for work that is done before they have started."""
+    count = min(jobs or available_cores(), items)
+    if count <= 1 or (jobs is None and total_bytes < SMALL):
+        return InProcess()
+    return ProcessPool(count)
+
+
+def available_cores() -> int:
+    """Cores this process may use (containers and job schedulers restrict them)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1

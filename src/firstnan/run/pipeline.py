@@ -1,0 +1,211 @@
+"""The whole program in one screen: path in, report out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firstnan.answer.model import Note, Report
+from firstnan.causes.loss_scaler import with_skips
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.dump.options import Options, Progress
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.ranges import format_ranges
+from firstnan.operators import table
+from firstnan.rank.summary import RankSummary
+from firstnan.read.layout import dump_layout
+from firstnan.read.layout.dump_layout import Layout
+from firstnan.report import assemble
+from firstnan.run import dispatch, engines, rank_passes
+from firstnan.run.engines import Engines
+from firstnan.run.second_pass import Ask, answer
+
+if TYPE_CHECKING:
+    from firstnan.causes.peers import Lookup as RecordLookup
+    from firstnan.rank.excerpt import Excerpt
+    from firstnan.report.call_sites import Lookup as SiteLookup
+
+
+def analyze(path: str | Path, options: Options | None = None, progress: Progress | None = None) -> Report:
+    """Both steps over every step and rank below ``path``.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: an option names a step or rank that is not there, or a rules file that cannot be read.
+    """
+    return _analyze(Path(path), options or Options(), progress, alone=False)
+
+
+def trace(path: str | Path, rank: int, options: Options | None = None, progress: Progress | None = None) -> Report:
+    """Step 2 alone: the first anomalous operator on one rank, whatever reached it from elsewhere.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: the rank is not there.
+    """
+    return _analyze(Path(path), replace(options or Options(), ranks=(rank,)), progress, alone=True)
+
+
+def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
+    book = table.load(options.rules)
+    with engines.opened(options) as workers:
+        found = find(path, options, workers)
+        survey = partial(rank_passes.survey, book=book, excluded=options.exclude_ops)
+        summaries = dispatch.at_each(found.folders, survey, rank_passes.lost, workers, progress)
+        check_readable(path, summaries)
+        known = sorted({*found.found_ranks, *found.beside, *(s.rank for s in summaries)})
+        failed: list[Problem] = []
+        report = conclude(
+            path=str(path),
+            summaries=summaries,
+            problems=found.problems,
+            known=known,
+            left_out=sorted(set(known) - set(options.ranks)) if options.ranks else found.beside,
+            ask=partial(dispatch.answers, found.folders, book, options, workers),
+            sites=partial(dispatch.call_sites, found.folders, workers),
+            record=partial(dispatch.record, found.folders, workers, failed),
+            alone=alone,
+            excluded=options.exclude_ops,
+            nowhere=dispatch.nowhere(
+                options.exclude_ops, [(f.rank, f) for f in found.folders], partial(dispatch.has, engines=workers)
+            ),
+        )
+    return with_problems(report, failed)
+
+
+def with_problems(report: Report, problems: Iterable[Problem]) -> Report:
+    """The report with problems that came up while it was made."""
+    return replace(report, input=replace(report.input, problems=(*report.input.problems, *problems)))
+
+
+def _named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
+    return (Note(key, {"names": ", ".join(names)}),) if names else ()
+
+
+def conclude(
+    *,
+    path: str,
+    summaries: Iterable[RankSummary],
+    problems: Sequence[Problem],
+    known: Sequence[int],
+    left_out: Sequence[int],
+    ask: Ask,
+    sites: SiteLookup,
+    record: RecordLookup,
+    alone: bool = False,
+    excluded: Sequence[str] = (),
+    nowhere: Sequence[str] = (),
+) -> Report:
+    """From the summaries of all ranks to the report.
+
+    ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
+    asked for, ``excluded`` the answers that the user rejected, ``nowhere`` those of them that no rank has; ``ask``,
+    ``sites`` and ``record`` are ways back to the ranks' files.
+    """
+    by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
+    for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
+        by_step.setdefault(summary.step, {})[summary.rank] = summary
+    answers = [answer(step, by_step[step], known, ask, alone=alone, left_out=left_out) for step in sorted(by_step)]
+    report = assemble.report(path, with_skips(answers), problems, known, left_out)
+    rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
+    report = replace(report, caveats=(*report.caveats, *rejected))
+    if not report.root_causes:
+        return report
+    from firstnan.causes import advice, peers
+    from firstnan.report import call_sites  # a healthy run does not need them
+
+    report = call_sites.add(report, sites)
+    there = sorted({rank for found in by_step.values() for rank in found})
+    return advice.add(peers.add(report, there, record))
+
+
+def find(path: Path, options: Options, workers: Engines) -> Layout:
+    """The ranks and steps at a path that are asked for.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: a step or rank that is asked for is not there.
+    """
+    found = dispatch.find(path, options, workers)
+    _check_asked(path, found, options)
+    return found
+
+
+def _check_asked(path: Path, found: Layout, options: Options) -> None:
+    for what, asked, there in (
+        ("step", options.steps, found.found_steps),
+        ("rank", options.ranks, found.found_ranks),
+    ):
+        absent = sorted(set(asked or ()) - set(there))
+        if absent:
+            seen = format_ranges(there) or "none"
+            raise UsageError(f"no {what} {format_ranges(absent)} at {path}", hint=f"{what}s that are there: {seen}")
+
+
+def check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
+    """Nothing readable is an error; readable files without records are an answer (unknown).
+
+    Raises:
+        InputError: no rank could be read.
+    """
+    unread = {ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE}
+    if summaries and all(any(p.kind in unread and not p.judged for p in s.problems) for s in summaries):
+        first = next(p for p in next(iter(summaries)).problems if p.kind in unread)
+        raise InputError(
+            f"no rank at {path} could be read: {first.file}: {first.detail or first.kind.value}",
+            hint="check permissions, and that these are dump.json files written by MSProbe",
+        )
+
+
+def only_rank(path: str | Path, options: Options | None = None) -> int:
+    """The rank of a path that holds one rank: a rank folder, or a dump of a single process.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: there are several ranks.
+    """
+    if options is not None and options.node_local:
+        with engines.opened(options) as workers:
+            ranks = dispatch.find(Path(path), replace(options, steps=None, ranks=None), workers).found_ranks
+    else:
+        ranks = dump_layout.find(Path(path)).found_ranks
+    if len(ranks) != 1:
+        raise UsageError(f"{path} holds the ranks {format_ranges(ranks)}", hint="say which one with --rank")
+    return ranks[0]
+
+
+def show(
+    path: str | Path,
+    rank: int,
+    *,
+    step: int | None = None,
+    op: str | None = None,
+    at: int | None = None,
+    around: int = 5,
+) -> Excerpt:
+    """The records of one rank around a place: a record name, an index, or the first bad record.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: the rank, step, record or index is not there.
+    """
+    found = dump_layout.find(Path(path), None if step is None else (step,), (rank,))
+    if not found.folders:
+        seen = format_ranges(found.found_ranks) or "none"
+        raise UsageError(f"no readable dump of rank {rank} at {path}", hint=f"ranks that are there: {seen}")
+    from firstnan.rank.excerpt import excerpt
+    from firstnan.read.records import full_reader
+
+    return excerpt(full_reader.read(found.folders[0]), op, at, around)
+
+
+def rules_text(path: Path | None) -> str:
+    """The rules in force as a rules file.
+
+    Raises:
+        UsageError: the rules file cannot be read.
+    """
+    return table.default_text() if path is None else table.render(table.load(path))

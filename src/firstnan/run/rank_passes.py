@@ -1,0 +1,136 @@
+"""The work on one rank, as a worker does it: a file in, a small summary out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TypeVar
+
+from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import Record
+from firstnan.dump.view import RankView
+from firstnan.operators.table import Rulebook
+from firstnan.rank.summary import RankSummary
+from firstnan.rank.survey import look
+from firstnan.rank.suspects import Lookout
+from firstnan.read.callers.construct import Callers
+from firstnan.read.json.lenient import collector_off
+from firstnan.read.scan.record_index import Doubt
+from firstnan.read.scan.sweep import ScannedDump, find_record
+from firstnan.run import second_pass
+from firstnan.run.second_pass import AllCalls, Question
+
+T = TypeVar("T")
+
+
+def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
+    """The first look at a rank."""
+    return _look(folder, book, excluded, whole=False)
+
+
+def survey_all(
+    folder: RankFolder, book: Rulebook, excluded: Collection[str], most_calls: int
+) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+    """The first look at a rank, the same with its calls counted, and all its calls where they are few."""
+    callers = Callers(folder)
+
+    def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+        summary = look(view, watch, callers)
+        summary = _with(summary, callers.problems)  # what is wrong with construct.json matters where it was asked for
+        if not summary.records:
+            return summary, summary, None
+        counted = second_pass.count(view, summary) if summary.made is None else summary
+        return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
+
+    return _read(folder, book, excluded, use)
+
+
+def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:
+    """A second look at a rank."""
+    folder, question = asked
+    wanted = question.wanted
+    if question.whole:
+        return _look(folder, book, excluded, whole=True)
+    if wanted is None:
+        return _read(folder, book, excluded, lambda view, _: second_pass.count(view, question.summary))
+    callers = Callers(folder)
+    return _read(
+        folder,
+        book,
+        excluded,
+        lambda view, watch: second_pass.with_calls(view, watch, callers, question.summary, wanted),
+    )
+
+
+def lost(folder: RankFolder, reason: str) -> RankSummary:
+    """What is kept of a rank on which the first look failed."""
+    problem = failure(folder, reason)
+    return RankSummary(folder.step, folder.rank, folder.label, problems=(problem,), judged=False)
+
+
+def not_again(summary: RankSummary, reason: str) -> RankSummary:
+    """The summary of a rank on which a second look failed."""
+    problem = _failure(summary.step, summary.rank, summary.label, reason)
+    return replace(summary, problems=(*summary.problems, problem))
+
+
+def failure(folder: RankFolder, reason: str) -> Problem:
+    """What is told of work on a rank that failed."""
+    return _failure(folder.step, folder.rank, folder.label, reason)
+
+
+def _failure(step: int, rank: int, label: str, reason: str) -> Problem:
+    return Problem(ProblemKind.WORKER_FAILED, step, rank, label, reason, judged=False)
+
+
+def find(folder: RankFolder, name: str) -> Record | None:
+    """One record of a rank by its name; its index may not be known (-1)."""
+    try:
+        return find_record(folder, name)
+    except Doubt:
+        from firstnan.read.records import full_reader
+
+        return next((r for r in full_reader.read(folder).records if r.name.full == name), None)
+
+
+def _look(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, whole: bool) -> RankSummary:
+    callers = Callers(folder)
+    summary = _read(folder, book, excluded, lambda view, watch: look(view, watch, callers, whole=whole))
+    return _with(summary, callers.problems)
+
+
+def _with(summary: RankSummary, problems: Collection[Problem]) -> RankSummary:
+    return replace(summary, problems=(*summary.problems, *problems))
+
+
+def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Callable[[RankView, Lookout], T]) -> T:
+    """Reads a rank's dump.json as cheaply as its form allows: where it matters, or else in full."""
+    watch = _watch(folder, book, excluded)
+    with collector_off():
+        try:
+            return use(ScannedDump(folder, watch), watch)
+        except Doubt:
+            watch = _watch(folder, book, excluded)
+        from firstnan.rank.in_memory import WholeDump
+        from firstnan.read.records import full_reader
+
+        return use(WholeDump(full_reader.read(folder), watch), watch)
+
+
+def _watch(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Lookout:
+    return Lookout(book, folder.rank, frozenset(rejected_on(folder.rank, excluded)))
+
+
+def rejected_on(rank: int, excluded: Collection[str]) -> list[str]:
+    """The record names that rejected answers (``op`` or ``rank:op``) mean on a rank.
+
+    >>> rejected_on(2, ["Torch.exp.0.forward", "2:Torch.log.0.forward", "3:Torch.div.0.forward"])
+    ['Torch.exp.0.forward', 'Torch.log.0.forward']
+    """
+    return [name for only, name in map(_parse_rejected, excluded) if only in (None, rank)]
+
+
+def _parse_rejected(text: str) -> tuple[int | None, str]:
+    rank, colon, name = text.partition(":")
+    return (int(rank), name) if colon and rank.isdigit() else (None, text)

@@ -1,0 +1,255 @@
+"""Second looks: what the ranks are asked once more when the first look at each of them does not decide.
+
+Rules, each tested under its name:
+
+``calls_are_counted_where_something_is_suspected``
+    A long dump on which nothing is suspected is not searched for its calls, unless another rank of the step needs them
+    for matching, or the ranks do not end with the same operator (one was stopped early).
+``members_of_a_call_that_is_a_cause``
+    A bad result of clean inputs: the records of all members are needed to tell an overflow of the sum from corruption.
+``an_old_record_explains_its_reader``
+    A bad value that no record wrote, on a rank that received before from one whose input was bad: where the record of
+    the receive is asynchronous, it shows the buffer from before, and so nothing was suspected there.
+``dropped_means_look_at_the_rest``
+    What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
+    was not looked at, may hold what matters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from firstnan.causes.step_answer import StepAnswer
+from firstnan.dump.view import RankView
+from firstnan.operators.communication import CallKey, group_id, may_be_stale
+from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side
+from firstnan.rank.suspects import Lookout
+from firstnan.rank.window import count_calls
+from firstnan.run.one_step import judge
+from firstnan.step.call_series import Message, Series, series_of
+from firstnan.step.matching import MatchedCall
+from firstnan.step.origins import Arrival
+
+if TYPE_CHECKING:
+    from firstnan.rank.events import Event
+
+MOST_RECEIVES = 64
+"""Earlier receives of one rank that are asked for, the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Calls of one rank whose records are wanted: series and number (from 0) in it."""
+
+    world: tuple[int, ...]
+    calls: frozenset[tuple[Series, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one rank is asked again."""
+
+    summary: RankSummary
+    whole: bool = False
+    """Look at all its records."""
+    wanted: Wanted | None = None
+    """Show these calls. With neither of the two: count the calls."""
+
+    @property
+    def is_count(self) -> bool:
+        return not self.whole and self.wanted is None
+
+
+Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
+"""Questions to ranks -> their summaries, with the answers in them."""
+
+
+def answer(
+    step: int,
+    summaries: Mapping[int, RankSummary],
+    known: Collection[int],
+    ask: Ask,
+    *,
+    alone: bool,
+    left_out: Collection[int] = (),
+) -> StepAnswer:
+    """Root causes of one step (:func:`firstnan.run.one_step.judge`), with second looks where these are needed."""
+    have = dict(summaries)
+
+    def judged(questions: Collection[Question]) -> StepAnswer:
+        have.update((summary.rank, summary) for summary in (ask(questions) if questions else ()))
+        return judge(step, have, known, alone=alone, left_out=left_out)
+
+    found = judged(_uncounted(have))
+    questions = _asked_for(found, itertools.chain(_members_of_causes(found), _earlier_receives(found)))
+    if questions:
+        found = judged(questions)
+    questions = _dropped(found)
+    return judged(questions) if questions else found
+
+
+def count(view: RankView, summary: RankSummary) -> RankSummary:
+    """The summary with all calls of the rank counted."""
+    log = count_calls(view)
+    return replace(summary, made=log.made(), mentioned=frozenset(log.ranks))
+
+
+def with_calls(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, wanted: Wanted
+) -> RankSummary:
+    """The summary with the wanted calls added to those that are kept."""
+    log = count_calls(view)
+    places = _places(log, summary.rank, wanted)
+    windows = [CallWindow(index, log.before(index)) for index in places]
+    return _shown(summary, _facts(view, watch, parents_of, summary, places), windows)
+
+
+@dataclass(frozen=True, slots=True)
+class AllCalls:
+    """All calls of a rank that made few: what a second look at any of them would show."""
+
+    log: tuple[tuple[int, tuple[CallKey, ...]], ...]
+    """Index and series of every communication record, in order."""
+    facts: tuple[CommFact, ...]
+    """All of them, judged."""
+
+
+def all_calls(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, most: int
+) -> AllCalls | None:
+    """All calls of a rank, for whoever cannot read its file later; None when there are more than ``most``."""
+    log = tuple(count_calls(view))
+    if len(log) > most:
+        return None
+    return AllCalls(log, _facts(view, watch, parents_of, summary, [index for index, _ in log]))
+
+
+def with_known_calls(summary: RankSummary, known: AllCalls, wanted: Wanted) -> RankSummary:
+    """What :func:`with_calls` gives, without the file."""
+    places = _places(known.log, summary.rank, wanted)
+    facts = [fact for fact in known.facts if fact.call.index in places]
+    windows = []
+    for place in places:
+        before = Counter(key for index, keys in known.log if index < place for key in keys)
+        windows.append(CallWindow(place, dict(before)))
+    return _shown(summary, facts, windows)
+
+
+def _places(log: Iterable[tuple[int, tuple[CallKey, ...]]], rank: int, wanted: Wanted) -> list[int]:
+    """Indices of the records that hold a wanted call."""
+    world_id = group_id(wanted.world)
+    places: dict[int, None] = {}
+    counts: dict[Series, int] = {}
+    for index, keys in log:
+        for key in keys:
+            series = series_of(key, rank, wanted.world, world_id)
+            if series is None:
+                continue
+            nth = counts.get(series, 0)
+            counts[series] = nth + 1
+            if (series, nth) in wanted.calls:
+                places[index] = None
+    return list(places)
+
+
+def _facts(
+    view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, places: Iterable[int]
+) -> tuple[CommFact, ...]:
+    from firstnan.rank.sinks import outcomes
+    from firstnan.rank.summarize import facts_of, flow_of
+
+    records = [record for index in places for record in view.records(index, index + 1)]
+    flow = flow_of(view, watch, parents_of, records, summary.horizon)
+    return tuple(facts_of(flow, outcomes(flow, truncated=summary.truncated)))
+
+
+def _shown(summary: RankSummary, facts: Iterable[CommFact], windows: Iterable[CallWindow]) -> RankSummary:
+    facts = tuple(facts)
+    late = [fact.call.index for fact in facts if may_be_stale(fact.call)]
+    return replace(
+        summary,
+        calls=tuple(sorted((*summary.calls, *facts), key=lambda fact: fact.call.index)),
+        events=tuple(_with_receives(event, late) for event in summary.events),
+        windows=tuple(sorted((*summary.windows, *windows), key=lambda window: window.start)),
+    )
+
+
+def _with_receives(event: Event, late: Iterable[int]) -> Event:
+    """The event with receives that came before it and whose recorded results may be stale."""
+    from firstnan.rank.events import EventKind  # a healthy run does not need it
+
+    if event.kind is not EventKind.ENTRY:
+        return event
+    pending = {*event.pending, *(index for index in late if index < event.index)}
+    return replace(event, pending=tuple(sorted(pending, reverse=True)))  # the latest first
+
+
+def _uncounted(summaries: Mapping[int, RankSummary]) -> list[Question]:
+    """calls_are_counted_where_something_is_suspected."""
+    there = [summary for summary in summaries.values() if summary.records]
+    suspected = any(summary.suspect is not None for summary in there)
+    if not suspected and len({summary.last_operator for summary in there}) <= 1:
+        return []
+    return [Question(summary) for summary in there if summary.made is None]
+
+
+def _asked_for(found: StepAnswer, calls: Iterable[tuple[int, MatchedCall]]) -> list[Question]:
+    """One question to each rank that shall show its side of some calls."""
+    wanted: dict[int, set[tuple[Series, int]]] = {}
+    for rank, call in calls:
+        series = call.series
+        if isinstance(series, Message):
+            series = series._replace(sends=rank == call.sender)
+        if series is not None:
+            wanted.setdefault(rank, set()).add((series, call.nth))
+    return [
+        Question(found.summaries[rank], wanted=Wanted(found.matching.world, frozenset(which)))
+        for rank, which in wanted.items()
+    ]
+
+
+def _members_of_causes(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
+    """members_of_a_call_that_is_a_cause, and of the calls that a large value passed before it overflowed."""
+    calls: dict[int, MatchedCall] = {}
+    for outcome in found.spread.outcomes:
+        if outcome.arrival in (Arrival.COMMUNICATION, Arrival.MISSING) and outcome.call is not None:
+            calls[id(outcome.call)] = outcome.call
+        for passed in outcome.event.run_up if outcome.arrival is Arrival.OWN else ():
+            for call in found.matching.at(outcome.rank, passed.exec_order):
+                calls[id(call)] = call
+    for call in calls.values():
+        for rank in (*call.clean, *call.unseen):
+            yield rank, call
+
+
+def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
+    """an_old_record_explains_its_reader."""
+    own = found.spread.of(Arrival.OWN)
+    if not own:
+        return
+    from firstnan.step.spread import can_be_foreign  # a healthy run does not need it
+
+    unexplained = [outcome.rank for outcome in own if can_be_foreign(outcome.event)]
+    passed = [
+        (call, frozenset(call.clean))
+        for call in (found.matching.calls if unexplained else ())
+        if call.clean and any(fact.sent is Side.BAD for fact in call.members.values())
+    ]
+    for rank in unexplained:
+        received = (call for call, clean in passed if rank in clean and not (call.is_p2p and call.receiver != rank))
+        for call in itertools.islice(received, MOST_RECEIVES):
+            yield rank, call
+
+
+def _dropped(found: StepAnswer) -> list[Question]:
+    """dropped_means_look_at_the_rest."""
+    reached = {outcome.rank for outcome in found.spread.outcomes}
+    return [
+        Question(summary, whole=True)
+        for rank, summary in found.summaries.items()
+        if summary.suspect is not None and summary.horizon is not None and rank not in reached
+    ]

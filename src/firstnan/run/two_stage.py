@@ -1,0 +1,378 @@
+"""Two stages without any engine: each host looks at its own ranks, and anywhere the parts become one report.
+
+:func:`scan` is the first look of :func:`firstnan.analyze`, with all in it that the rest is likely to ask for.
+:func:`merge` is the rest. What it asks beyond that (second looks, :mod:`firstnan.run.second_pass`; the same operator on
+other ranks) is read from the files where these can be reached, and told as a problem of the rank where not; a scan that
+is given the parts of the others (``others``) answers it beforehand.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from firstnan.answer.model import Report
+from firstnan.dump.call_site import CallSite
+from firstnan.dump.errors import InputError, UsageError
+from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.options import Options, Progress
+from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import Record
+from firstnan.operators import table
+from firstnan.operators.table import Rulebook
+from firstnan.rank.summary import RankSummary
+from firstnan.read.callers import call_site
+from firstnan.read.layout.dump_layout import Layout, checked
+from firstnan.read.layout.nodes import Listing, NodeListing, joined
+from firstnan.run import dispatch, engines, pipeline, rank_passes
+from firstnan.run.engines import Engines
+from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, read
+from firstnan.run.second_pass import Question, with_known_calls
+
+MAX_SITES = 4
+"""Events of a rank whose call sites are kept; all but the first are consequences."""
+MAX_CALLS = 64
+"""A rank with at most so many calls keeps all of them."""
+MAX_PATHS = 4
+"""Paths of hosts that are named in the report."""
+
+Place = tuple[int, int]
+"""Step and rank."""
+
+
+def scan(
+    path: str | Path, options: Options | None = None, progress: Progress | None = None, others: Sequence[Part] = ()
+) -> Part:
+    """Looks at the ranks below a path, as :func:`firstnan.analyze` does first.
+
+    With ``others``, the parts of the other hosts, what merging will ask of these ranks is answered as well.
+
+    Raises:
+        InputError: no dump at the path.
+        UsageError: a rules file cannot be read, or the others were made with other rules.
+    """
+    options = options or Options()
+    book = table.load(options.rules)
+    work = partial(_scan_rank, book=book, excluded=options.exclude_ops)
+    with engines.opened(options) as workers:
+        found = dispatch.find(Path(path), options, workers, whole=False)
+        seen = dispatch.at_each(found.folders, work, _lost, workers, progress)
+        seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
+        part = Part(
+            host=socket.gethostname(),
+            path=str(path),
+            rules=table.render(book),
+            excluded=options.exclude_ops,
+            ranks=tuple(seen),
+            layout=replace(found, folders=tuple(one.folder for one in seen)),
+            asked=options.ranks,
+            asked_steps=options.steps,
+        )
+        return _with_answers(part, others, options, workers) if others else part
+
+
+def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankPart:
+    """One rank's part; runs on a worker."""
+    stamp = Stamp.of(folder.path / FileKind.DUMP.value)
+    summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS)
+    return RankPart(
+        folder=replace(folder, path=folder.path.absolute()),
+        summary=summary,
+        stamp=stamp,
+        made=counted.made,
+        mentioned=counted.mentioned,
+        calls=calls,
+        sites=_sites(folder, summary),
+        records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
+        or None,
+    )
+
+
+def _lost(folder: RankFolder, reason: str) -> RankPart:
+    return RankPart(folder, rank_passes.lost(folder, reason))
+
+
+def _sites(folder: RankFolder, summary: RankSummary) -> dict[str, Site]:
+    """Call sites of the events that can be the answer, and of the communication that large values came through."""
+    possible = [event for event in summary.events if event.is_live or event.communications][:MAX_SITES]
+    events = [*possible, *([] if summary.saturated is None else [summary.saturated])]
+    calls = {fact.call.name for fact in summary.calls}
+    names = dict.fromkeys(event.record.name.full for event in events)
+    passed = (step.op_name for event in events for step in event.run_up)
+    names.update(dict.fromkeys(name for name in passed if name in calls))
+    found = {}
+    for name in names:
+        site = _site(folder, name)
+        if site is not None:
+            found[name] = site
+    return found
+
+
+def _site(folder: RankFolder, name: str) -> Site | None:
+    sites, problems = call_site.read(folder, (name,))
+    return Site(sites[name], tuple(problems)) if name in sites else None
+
+
+def _with_answers(part: Part, others: Sequence[Part], options: Options, workers: Engines) -> Part:
+    """The part with what putting it together with the others asks of its ranks."""
+    desk = _Desk((part, *others), options, workers)
+    own = {(one.folder.step, one.folder.rank): one for one in part.ranks}
+    desk.conclude()
+    return replace(part, ranks=tuple(desk.answered(place, one) for place, one in own.items()))
+
+
+# -- the second stage ----------------------------------------------------------------------------------
+
+
+def merge(files: Sequence[str | Path], options: Options | None = None) -> Report:
+    """One report from the part files of all hosts: the one that a single run over all ranks gives.
+
+    A file that cannot be used is a problem in the report. Of the options only those count that say how files are read
+    again (``jobs``, ``engine``); the others were chosen when the parts were made.
+
+    Raises:
+        InputError: none of the files can be used, or no rank in them could be read.
+        UsageError: no file, or parts that were made with different rules.
+    """
+    parts, problems = read_all([Path(file) for file in files])
+    return put_together(parts, options, problems)
+
+
+def read_all(files: Sequence[Path]) -> tuple[list[Part], list[Problem]]:
+    """The parts in the files that can be used, and a problem for each that cannot.
+
+    Raises:
+        InputError: none of the files can be used.
+        UsageError: no file.
+    """
+    if not files:
+        raise UsageError("no part to merge", hint="give files that 'firstnan scan' wrote")
+    parts: list[Part] = []
+    failures: dict[Path, InputError] = {}
+    for file in files:
+        try:
+            parts.append(read(file))
+        except InputError as error:
+            failures[file] = error
+    if not parts:
+        raise next(iter(failures.values()))
+    return parts, [_unusable(file, error) for file, error in failures.items()]
+
+
+def _unusable(file: Path, error: InputError) -> Problem:
+    detail = str(error).removeprefix(str(file)).lstrip(": ")
+    return Problem(ProblemKind.UNREADABLE, file=str(file), detail=detail, judged=False)
+
+
+def put_together(parts: Sequence[Part], options: Options | None = None, problems: Sequence[Problem] = ()) -> Report:
+    """One report from parts; ``problems`` are told in it.
+
+    Raises:
+        InputError: no rank could be read.
+        UsageError: the parts were made with different rules.
+    """
+    options = options or Options()
+    with engines.opened(options) as workers:
+        desk = _Desk(parts, options, workers)
+        pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
+        report = desk.conclude(problems)
+    return pipeline.with_problems(report, desk.problems())
+
+
+class _Desk:
+    """Where questions about ranks are answered: from the parts, or from files where these can be reached."""
+
+    def __init__(self, parts: Sequence[Part], options: Options, workers: Engines) -> None:
+        first = parts[0]
+        for part in parts[1:]:
+            if part.rules != first.rules or set(part.excluded) != set(first.excluded):
+                raise UsageError(
+                    f"the parts of {_origin(first)} and {_origin(part)} were made with different rules or --exclude-op",
+                    hint="scan all hosts with the same --rules and --exclude-op",
+                )
+        self._parts = parts
+        self._workers = workers
+        self._book = table.parse(first.rules)
+        self._options = replace(options, exclude_ops=first.excluded)
+        self.path = _paths(parts)
+        self.layout, self.kept = _joined(Path(self.path), parts)
+        self._looks: dict[Place, list[Answered]] = {}
+        """Second looks that were made at files."""
+        self._records: dict[Place, dict[str, Record | None]] = {}
+        self._sites_read: dict[Place, dict[str, Site]] = {}
+        """Records and call sites that were read from files."""
+        self._lacking: dict[Place, str] = {}
+        """What would have been asked of ranks whose files cannot be reached."""
+
+    def conclude(self, problems: Sequence[Problem] = ()) -> Report:
+        """From the parts to the report."""
+        known = sorted({*self.layout.found_ranks, *(rank for _, rank in self.kept)})
+        asked = {
+            rank for part in self._parts for rank in (part.layout.found_ranks if part.asked is None else part.asked)
+        }
+        return pipeline.conclude(
+            path=self.path,
+            summaries=[part.summary for part in self.kept.values()],
+            problems=[*self.layout.problems, *problems],
+            known=known,
+            left_out=sorted(set(known) - asked),
+            ask=self._ask,
+            sites=self._sites,
+            record=self._record,
+            excluded=self._options.exclude_ops,
+            nowhere=dispatch.nowhere(
+                self._options.exclude_ops,
+                [(rank, part) for (_, rank), part in self.kept.items()],
+                lambda part, name: (part.records or {}).get(name) is not None,
+            ),
+        )
+
+    def answered(self, place: Place, part: RankPart) -> RankPart:
+        """A rank's part with all that was read from its files."""
+        return replace(
+            part,
+            answered=tuple(self._looks.get(place, ())),
+            records={**(part.records or {}), **self._records.get(place, {})} or None,
+            sites={**(part.sites or {}), **self._sites_read.get(place, {})},
+        )
+
+    def problems(self) -> list[Problem]:
+        """Questions that were left open although the answer stands."""
+        return [
+            Problem(ProblemKind.NOT_REACHED, *place, self.kept[place].folder.label, what)
+            for place, what in sorted(self._lacking.items())
+        ]
+
+    def _ask(self, questions: Collection[Question]) -> list[RankSummary]:
+        answers: list[RankSummary] = []
+        left: list[Question] = []
+        for question in questions:
+            part = self.kept[question.summary.step, question.summary.rank]
+            answer = _from_part(part, question)
+            if answer is not None:
+                answers.append(answer)
+            elif _is_reachable(part):
+                left.append(question)
+            else:
+                answers.append(self._unanswered(part, question))
+        if left:
+            folders = tuple(part.folder for part in self.kept.values())
+            for question, summary in dispatch.again(folders, self._book, self._options, self._workers, left):
+                answers.append(summary)
+                if not question.is_count:
+                    looked = Answered(summary, question.whole, question.wanted)
+                    self._looks.setdefault((summary.step, summary.rank), []).append(looked)
+        return answers
+
+    def _unanswered(self, part: RankPart, question: Question) -> RankSummary:
+        summary = question.summary
+        if not question.whole:
+            self._lacking.setdefault((part.folder.step, part.folder.rank), "its side of a call that is a cause")
+            return summary
+        detail = f"records from index {summary.horizon} on"
+        problem = Problem(ProblemKind.NOT_REACHED, summary.step, summary.rank, summary.label, detail, judged=False)
+        return replace(summary, problems=(*summary.problems, problem))
+
+    def _sites(
+        self, step: int, rank: int, names: Collection[str]
+    ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
+        part = self.kept.get((step, rank))
+        if part is None:
+            return {}, ()
+        known = dict(part.sites or {})
+        for name in names:
+            if name not in known and _is_reachable(part):
+                site = _site(part.folder, name)
+                if site is not None:
+                    known[name] = self._sites_read.setdefault((step, rank), {})[name] = site
+            elif name not in known:
+                self._lacking.setdefault((step, rank), "where its record was called from")
+        found = {name: known[name].site for name in names if name in known}
+        return found, tuple(dict.fromkeys(p for name in found for p in known[name].problems))
+
+    def _record(self, step: int, rank: int, name: str) -> Record | None:
+        part = self.kept.get((step, rank))
+        if part is None:
+            return None
+        if part.records is not None and name in part.records:
+            return part.records[name]
+        if _is_reachable(part):
+            found = rank_passes.find(part.folder, name)
+            self._records.setdefault((step, rank), {})[name] = found
+            return found
+        known = (event.record for event in part.summary.events if event.record.name.full == name)
+        found = next(known, None)
+        if found is None:
+            self._lacking.setdefault((step, rank), f"the record {name}, to compare it")
+        return found
+
+
+def _paths(parts: Iterable[Part]) -> str:
+    names = list(dict.fromkeys(part.path for part in parts))
+    more = len(names) - MAX_PATHS
+    return ", ".join([*names[:MAX_PATHS], *([f"{more} more"] if more > 0 else [])])
+
+
+def _origin(part: Part) -> str:
+    return f"{part.host}:{part.path}"
+
+
+def _joined(path: Path, parts: Sequence[Part]) -> tuple[Layout, dict[Place, RankPart]]:
+    """The whole dump, and every rank of it once.
+
+    Of parts of one rank the first counts, unless only a later one could read it. Where both looked at the very same
+    file (same label, size and time), what either of them holds is kept; another file is told as a second dump.
+
+    Raises:
+        InputError: the parts hold no rank.
+    """
+    by_rank: dict[Place, list[tuple[int, RankPart]]] = {}
+    for number, part in enumerate(parts):
+        for one in part.ranks:
+            by_rank.setdefault((one.folder.step, one.folder.rank), []).append((number, one))
+    usable = {place: [one for one in found if not _is_failed(one[1])] or found for place, found in by_rank.items()}
+    listings = []
+    for number, part in enumerate(parts):
+        held = [one for found in usable.values() for at, one in found if at == number]
+        there = replace(part.layout, folders=tuple(replace(one.folder, nodes=()) for one in held))
+        marks = tuple(f"{one.stamp.size} {one.stamp.modified}" if one.stamp else f"{number}" for one in held)
+        listings.append(NodeListing(str(number), _origin(part), Listing(there, marks)))
+    steps = None if any(part.asked_steps is None for part in parts) else [s for p in parts for s in p.asked_steps or ()]
+    ranks_asked = None if any(part.asked is None for part in parts) else [r for p in parts for r in p.asked or ()]
+    layout = checked(joined(path, listings), steps, ranks_asked)
+    kept = {}
+    for folder in layout.folders:
+        place = (folder.step, folder.rank)
+        kept[place] = _united([one for number, one in usable[place] if str(number) in folder.nodes])
+    return layout, kept
+
+
+def _is_failed(part: RankPart) -> bool:
+    failed = (ProblemKind.WORKER_FAILED, ProblemKind.UNREADABLE)
+    return not part.summary.records and any(problem.kind in failed for problem in part.summary.problems)
+
+
+def _united(same: Sequence[RankPart]) -> RankPart:
+    """What several scans of one file hold."""
+    sites = {name: site for one in reversed(same) for name, site in (one.sites or {}).items()}
+    records = {name: record for one in reversed(same) for name, record in (one.records or {}).items()}
+    answered = tuple(look for one in same for look in one.answered)
+    return replace(same[0], sites=sites, records=records or None, answered=answered)
+
+
+def _from_part(part: RankPart, question: Question) -> RankSummary | None:
+    """The answer that the part holds."""
+    if question.is_count:
+        return None if part.made is None else replace(question.summary, made=part.made, mentioned=part.mentioned)
+    if question.wanted is not None and part.calls is not None:
+        return with_known_calls(question.summary, part.calls, question.wanted)
+    return next((look.summary for look in part.answered if look.answers(question)), None)
+
+
+def _is_reachable(part: RankPart) -> bool:
+    """The very file that was scanned is there."""
+    path = part.folder.path
+    return part.stamp is not None and path.is_absolute() and Stamp.of(path / FileKind.DUMP.value) == part.stamp

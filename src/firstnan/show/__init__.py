@@ -1,0 +1,53 @@
+"""Forms in which a report is shown; they compute nothing.
+
+:func:`render` is the one way in: it takes out what must not leave the house (``Settings.redact``) before any
+reporter sees the report.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import cast
+
+from firstnan.answer.model import Report
+from firstnan.dump.errors import UsageError
+from firstnan.report.redaction import redact
+from firstnan.show.reporter import Format, Reporter, Settings, View
+
+__all__ = ["MODULES", "Format", "Reporter", "Settings", "View", "load", "render"]
+
+MODULES: Mapping[Format, str] = {
+    Format.TEXT: "firstnan.show.console",
+    Format.MARKDOWN: "firstnan.show.markdown",
+    Format.JSON: "firstnan.show.json_reporter",
+    Format.HTML: "firstnan.show.html.page",
+    Format.TRACE: "firstnan.show.trace",
+    Format.MISSION: "firstnan.show.mission_files",
+}
+"""Where each form is made; loaded when asked for."""
+
+
+def load(form: Format) -> Reporter:
+    """The reporter of one form.
+
+    Raises:
+        UsageError: this installation does not have it.
+    """
+    name = MODULES[form]
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UsageError(f"format '{form.value}' is not available in this installation") from error
+    return cast(Reporter, module)
+
+
+def render(report: Report, form: Format, settings: Settings) -> str:
+    """The report in one form.
+
+    Raises:
+        UsageError: the form is not available, or has nothing to show for the view.
+    """
+    return load(form).render(redact(report) if settings.redact else report, settings)

@@ -1,0 +1,110 @@
+"""The two result files of the mission text: ``cross_rank_analysis.json`` and ``single_rank_trace.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from firstnan.answer.model import CollectiveReport, Report, RootCause
+from firstnan.dump.errors import UsageError
+from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import TensorStat
+from firstnan.dump.values import Number
+from firstnan.show.json import dumps, number
+from firstnan.show.reporter import CROSS_RANK_FILE, SINGLE_RANK_FILE, Settings, View
+
+__all__ = ["CROSS_RANK_FILE", "SINGLE_RANK_FILE", "render"]
+
+
+def render(report: Report, settings: Settings) -> str:
+    """The file that belongs to the view.
+
+    Raises:
+        UsageError: the view is neither ranks nor trace.
+    """
+    if settings.view is View.RANKS:
+        return dumps(cross_rank(report))
+    if settings.view is View.TRACE and settings.rank is not None:
+        return dumps(single_rank(report, settings.rank))
+    raise UsageError(
+        "format 'mission' belongs to the commands ranks and trace",
+        hint=f"'firstnan ranks' makes {CROSS_RANK_FILE}, 'firstnan trace' {SINGLE_RANK_FILE}",
+    )
+
+
+def cross_rank(report: Report) -> dict[str, object]:
+    """Per affected call, keyed by its record name: source, propagated and normal ranks, and how many took part.
+
+    ``total_ranks`` counts undecided ranks too. Record names differ between ranks: the key is the name on the first
+    source rank, else on the lowest rank. Where two calls have one name (other group, other step), the causally first
+    one keeps it and the next ones are told apart: ``Distributed.all_reduce.1.forward (step 0, ranks 2,3)``.
+    """
+    made: dict[str, object] = {}
+    for call in report.collectives:
+        made[_key(call, made)] = {
+            "source_ranks": list(call.source_ranks),
+            "propagated_ranks": list(call.propagated_ranks),
+            "normal_ranks": list(call.normal_ranks),
+            "total_ranks": call.total_ranks,
+        }
+    return made
+
+
+def _key(call: CollectiveReport, taken: Iterable[str]) -> str:
+    named = [rank for rank in call.source_ranks if rank in call.ops] or sorted(call.ops)
+    name = call.ops[named[0]] if named else call.op
+    if name not in taken:
+        return name
+    base = name = f"{name} (step {call.step}, ranks {format_ranges(call.ops)})"
+    number_of = 1
+    while name in taken:
+        number_of += 1
+        name = f"{base} #{number_of}"
+    return name
+
+
+def single_rank(report: Report, rank: int) -> dict[str, object]:
+    """The first anomalous operator of one rank; ``first_anomaly`` is null when there is none.
+
+    Exactly the fields of the mission text's example: inputs with shape, Max and dtype, outputs with Max and Min;
+    numbers are strings, null when not known.
+    """
+    cause = _first_on(report, rank)
+    return {"rank": rank, "first_anomaly": None if cause is None else _anomaly(cause)}
+
+
+def _first_on(report: Report, rank: int) -> RootCause | None:
+    readable = [cause for cause in report.root_causes if cause.op_name]
+    own = [cause for cause in readable if cause.rank == rank]
+    shared = [cause for cause in readable if rank in cause.ranks_also]
+    return next(iter(own or shared), None)
+
+
+def _anomaly(cause: RootCause) -> dict[str, object]:
+    return {
+        "op_name": cause.op_name,
+        "exec_order": cause.exec_order,
+        "output": {_output_key(stat.slot): _extremes(stat) for stat in cause.outputs},
+        "input_info": [
+            {"shape": None if stat.shape is None else list(stat.shape), "Max": _word(stat.max), "dtype": stat.dtype}
+            for stat in cause.inputs
+        ],
+        "construct_chain": list(cause.construct_chain),
+        "stack_info": [entry if isinstance(entry, str) else number(entry) for entry in cause.stack_info],
+    }
+
+
+def _output_key(slot: str) -> str:
+    """``output.0`` is ``0``, ``grad.weight`` is ``weight``."""
+    return slot.partition(".")[2] or slot
+
+
+def _extremes(stat: TensorStat) -> dict[str, object]:
+    return {"Max": _word(stat.max), "Min": _word(stat.min)}
+
+
+def _word(value: Number | None) -> str | None:
+    """A number as the mission text writes it: ``"nan"``, ``"inf"``, ``"-inf"``, ``"0.001"``."""
+    made = number(value)
+    if made is None:
+        return None
+    return {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(str(made), str(made))

@@ -1,0 +1,183 @@
+"""The part of the outline about communication calls: who put the value in, who received it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from firstnan.answer.model import CollectiveReport, MatchState, RootCause, Where
+from firstnan.dump.language import Language
+from firstnan.dump.ranges import format_ranges
+from firstnan.show.outline.causes import more
+from firstnan.show.outline.headline import ranks_words
+from firstnan.show.outline.model import Block, Item, Paragraph, Section, Span, Table, Tone, data, sentence
+from firstnan.show.reporter import Settings
+from firstnan.words import text
+
+_MOST_CALLS = 10
+_MOST_NAMES = 3
+_SENDING = ("send", "isend")
+_RECEIVING = ("recv", "irecv")
+_P2P = (*_SENDING, *_RECEIVING, "batch_isend_irecv")
+
+
+@dataclass(slots=True)
+class _Row:
+    """Calls of one API in one group, one after the other, in which the same happened to the same ranks."""
+
+    first: CollectiveReport
+    last: int
+    is_cause: bool
+
+
+def calls_section(
+    calls: Sequence[CollectiveReport], causes: Sequence[RootCause], settings: Settings, *, whole: bool = False
+) -> Section:
+    """One row per call or run of like calls; ``whole``: every column and the total, under the names of the states."""
+    language = settings.language
+    steps = sorted({call.step for call in calls})
+    key = "section.collectives_step" if len(steps) == 1 else "section.collectives"
+    blocks = (*_table(calls, causes, settings, whole), *_remarks(calls, settings))
+    return Section(text(key, language, step=steps[0] if steps else None), blocks)
+
+
+def _table(
+    calls: Sequence[CollectiveReport], causes: Sequence[RootCause], settings: Settings, whole: bool
+) -> Iterable[Block]:
+    if not calls:
+        return
+    language = settings.language
+    rows = _rows(calls, causes, fold=not settings.verbose)
+    shown = rows if settings.verbose else rows[:_MOST_CALLS]
+    several_steps = len({call.step for call in calls}) > 1
+    columns = [
+        ("call", [data(f"{f'step{r.first.step} ' if several_steps else ''}{_numbered(r)}", limit=48) for r in shown]),
+        ("group", [_group(r.first, language) for r in shown]),
+    ]
+    states = [
+        ("source" if whole else "bad_input", [_ranks(r.first.source_ranks, Tone.BAD) for r in shown]),
+        ("propagated" if whole else "became_bad", [_ranks(r.first.propagated_ranks, Tone.WARN) for r in shown]),
+        ("normal" if whole else "stayed_finite", [_ranks(r.first.normal_ranks, Tone.GOOD) for r in shown]),
+        ("undecided" if whole else "not_recorded", [_ranks(r.first.undecided_ranks, Tone.WARN) for r in shown]),
+    ]
+    columns += [column for column in states if whole or any(cell.is_data for cell in column[1])]
+    right = frozenset[int]()
+    if whole:
+        right = frozenset({len(columns)})
+        columns.append(("total", [Span(str(r.first.total_ranks), is_data=True) for r in shown]))
+    header = [text(f"column.{name}", language) for name, _ in columns]
+    cells = [column for _, column in columns]
+    if not whole and any(row.is_cause for row in shown):
+        header.append("")
+        mark = Span(text("label.began_here", language), Tone.STRONG)
+        cells.append([mark if row.is_cause else Span("") for row in shown])
+    yield Table(tuple(header), tuple(zip(*cells, strict=True)), right=right)
+    if len(rows) > len(shown):
+        yield Paragraph(more(len(rows) - len(shown), language))
+    yield from _records(calls, settings)
+
+
+def _rows(calls: Sequence[CollectiveReport], causes: Sequence[RootCause], *, fold: bool) -> list[_Row]:
+    """like_calls_share_a_row: ``all_reduce #1`` to ``#17`` of one group with the same ranks in every state.
+
+    A run stands where its first call stands; calls of other groups may lie between.
+    """
+    rows: list[_Row] = []
+    open_runs: dict[tuple[object, ...], _Row] = {}
+    for call in calls:
+        is_cause = any(_began_here(cause, call) for cause in causes)
+        thread = (call.op, call.step, call.group, call.match, tuple(sorted(call.ops)))
+        run = open_runs.get(thread)
+        if fold and run and not (run.is_cause or is_cause) and call.call == run.last + 1 and _alike(run.first, call):
+            run.last = call.call
+            continue
+        open_runs[thread] = _Row(call, call.call, is_cause)
+        rows.append(open_runs[thread])
+    return rows
+
+
+def _alike(one: CollectiveReport, other: CollectiveReport) -> bool:
+    return (
+        one.source_ranks == other.source_ranks
+        and one.propagated_ranks == other.propagated_ranks
+        and one.normal_ranks == other.normal_ranks
+        and one.undecided_ranks == other.undecided_ranks
+    )
+
+
+def _began_here(cause: RootCause, call: CollectiveReport) -> bool:
+    here = cause.where is Where.COMMUNICATION and cause.step == call.step
+    return here and call.ops.get(cause.rank) == cause.op_name
+
+
+def _numbered(row: _Row) -> str:
+    """``all_reduce #1-#17``: the API and the number of the call in its group, counted from 0."""
+    last = "" if row.last == row.first.call else f"-#{row.last}"
+    return f"{_name(row.first)}{last}"
+
+
+def _name(call: CollectiveReport) -> str:
+    return f"{call.op} #{call.call}"
+
+
+def _group(call: CollectiveReport, language: Language) -> Span:
+    if call.group is not None:
+        direction = _sender_first(call)
+        if direction is not None:
+            return Span(f"{direction[0]} -> {direction[1]}", is_data=True)
+        return _ranks(call.group)
+    key = "label.by_name" if call.match is MatchState.BY_NAME else "label.group_unknown"
+    return Span(text(key, language))
+
+
+def _sender_first(call: CollectiveReport) -> tuple[int, int] | None:
+    """Sender and receiver of a message as far as names or states tell: ``send`` and ``recv`` do, a batch does when
+    only one side put in a bad value."""
+    if call.op not in _P2P or call.group is None or len(call.group) != 2:
+        return None
+    one, other = call.group
+    for rank, name in call.ops.items():
+        api = name.split(".")[1] if name.count(".") else name
+        peer = other if rank == one else one
+        if api in _SENDING:
+            return rank, peer
+        if api in _RECEIVING:
+            return peer, rank
+    if len(call.source_ranks) == 1:
+        sender = call.source_ranks[0]
+        return (one, other) if sender == one else (other, one)
+    return None
+
+
+def _ranks(ranks: Sequence[int], tone: Tone = Tone.PLAIN) -> Span:
+    return Span(format_ranges(ranks), tone, is_data=True) if ranks else Span("-", Tone.FAINT)
+
+
+def _records(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[Block]:
+    """The record names of the first call (all calls when verbose): they can differ from rank to rank."""
+    language = settings.language
+    for call in calls if settings.verbose else calls[:1]:
+        ranks_of: dict[str, list[int]] = defaultdict(list)
+        for rank, name in sorted(call.ops.items()):
+            ranks_of[name].append(rank)
+        for name, ranks in list(ranks_of.items())[: None if settings.verbose else _MOST_NAMES]:
+            words = ranks_words(ranks, language)
+            yield Item(sentence("label.call_record", language, call=_name(call), op=name, ranks=words))
+
+
+def _remarks(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[Block]:
+    """What is not certain about the matching of the calls, each remark once."""
+    language = settings.language
+    seen: dict[str, Item] = {}
+    states = {call.match for call in calls}
+    for state in MatchState:
+        if state in states and state is not MatchState.MATCHED:
+            seen.setdefault(state.value, Item(sentence(f"match.{state.value}", language, Tone.WARN)))
+    for call in calls:
+        for note in call.notes:
+            seen.setdefault(text(note, language), Item(sentence(note, language)))
+    most = len(seen) if settings.verbose else _MOST_CALLS
+    yield from list(seen.values())[:most]
+    if len(seen) > most:
+        yield Item(more(len(seen) - most, language))

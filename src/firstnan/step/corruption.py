@@ -1,0 +1,119 @@
+"""Communication results that are finite and still impossible.
+
+Bounds (design, rule 12), each tested under its name:
+
+``moved_within_bounds``    broadcast, gather, all_to_all ... give nothing larger than the largest that was put in.
+``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX: than the largest.
+``members_agree``          every member of all_reduce, broadcast and all_gather holds the same result.
+``receiver_equals_sender`` a message arrives as it was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from firstnan.answer.model import MatchState
+from firstnan.dump.records import TensorStat
+from firstnan.dump.values import magnitude
+from firstnan.operators.communication import Freshness, GroupKnowledge
+from firstnan.rank.summary import CommFact, Side
+from firstnan.step.matching import MatchedCall
+
+SLACK = 1.05
+"""Rounding of a low-precision sum can exceed the exact bound by a little."""
+TOLERANCE = 1e-2
+"""Relative difference of Max or Min that is still the same tensor."""
+_MOVING = frozenset(
+    {"broadcast", "scatter", "gather", "all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single"}
+)
+_SAME_RESULT = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor"})
+
+
+def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
+    """Members whose finite result their inputs cannot give; empty when nothing is proven."""
+    if (
+        call.absent
+        or not call.is_seen
+        or call.state is not MatchState.MATCHED
+        or not all(_is_known(f) for f in call.members.values())
+    ):
+        return ()
+    if call.is_p2p:
+        return _differs_from_sender(call)
+    bound = result_bound(call)
+    if bound is not None:
+        beyond = [r for r, f in call.members.items() if (largest(f.call.received) or 0.0) > bound * SLACK]
+        alike = call.api in (*_SAME_RESULT, "broadcast")  # elsewhere each may get a part of its own
+        some = alike and len(beyond) < len(call.members)
+        if beyond and (some or not _may_have_more_members(call)):
+            return tuple(sorted(beyond))
+    return _disagreeing(call) if call.api in _SAME_RESULT else ()
+
+
+def _may_have_more_members(call: MatchedCall) -> bool:
+    """The default group is all ranks of the run, and how many there are is nowhere recorded."""
+    return any(f.call.knowledge is not GroupKnowledge.RECORDED for f in call.members.values())
+
+
+def result_bound(call: MatchedCall) -> float | None:
+    """The largest absolute value that a member can get; None when an input is not known.
+
+    Example: SUM over members with 2 and 3 gives at most 5, all_gather and broadcast of them at most 3.
+    """
+    facts = list(call.members.values())
+    values = [largest(f.call.sent) for f in facts]
+    if any(v is None for v in values):
+        return None
+    known = [v for v in values if v is not None]
+    if not any(f.call.reduces for f in facts):
+        return max(known) if call.api in _MOVING else None
+    operators = {f.call.reduce_op for f in facts}
+    return sum(known) if operators <= {None, "SUM"} else max(known) if operators <= {"AVG", "MAX", "MIN"} else None
+
+
+def largest(tensors: Iterable[TensorStat]) -> float | None:
+    """The largest absolute value; None when one is not known or not finite."""
+    found = 0.0
+    for tensor in tensors:
+        value = magnitude(tensor.max, tensor.min)
+        if value is None or not math.isfinite(value):
+            return None
+        found = max(found, value)
+    return found
+
+
+def _is_known(fact: CommFact) -> bool:
+    fresh = fact.call.freshness is Freshness.FRESH and fact.call.finished
+    return fresh and Side.BAD not in (fact.sent, fact.received) and Side.UNKNOWN not in (fact.sent, fact.received)
+
+
+def _disagreeing(call: MatchedCall) -> tuple[int, ...]:
+    """members_agree: the members that differ from what most of them hold."""
+    results = {r: _extremes(f.call.received) for r, f in call.members.items() if f.call.received}
+    if len(results) < 3:
+        return ()  # of two that differ, neither is known to be right
+    common = max(results.values(), key=lambda one: sum(_close(one, other) for other in results.values()))
+    differing = tuple(sorted(r for r, value in results.items() if not _close(value, common)))
+    return differing if len(differing) * 2 < len(results) else ()
+
+
+def _differs_from_sender(call: MatchedCall) -> tuple[int, ...]:
+    """receiver_equals_sender, for results taken after the message arrived."""
+    sender = call.members.get(call.sender if call.sender is not None else -1)
+    receiver = call.members.get(call.receiver if call.receiver is not None else -1)
+    if sender is None or receiver is None or not sender.call.sent or not receiver.call.received:
+        return ()
+    same = _close(_extremes(sender.call.sent), _extremes(receiver.call.received))
+    return () if same or call.receiver is None else (call.receiver,)
+
+
+def _extremes(tensors: Iterable[TensorStat]) -> tuple[float, ...]:
+    return tuple(float(v) for t in tensors for v in (t.max, t.min) if v is not None)
+
+
+def _close(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    if len(one) != len(other):
+        return False
+    scale = max((abs(v) for v in (*one, *other)), default=0.0)
+    return all(abs(a - b) <= TOLERANCE * scale for a, b in zip(one, other, strict=True))

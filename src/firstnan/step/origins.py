@@ -1,0 +1,52 @@
+"""What is known of each rank once the ranks are seen together: its first live event and where that came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firstnan.rank.events import Event
+    from firstnan.step.matching import MatchedCall
+
+
+class Arrival(Enum):
+    """How a rank's first live bad value came to it."""
+
+    OWN = "own"
+    """Its own birth or entry: a root."""
+    RECEIVED = "received"
+    """Through a recorded communication call, from members whose input was bad."""
+    UNRECORDED = "unrecorded"
+    """Through communication that leaves no record."""
+    MISSING = "missing"
+    """From a member that has no record of the call."""
+    COMMUNICATION = "communication"
+    """The call itself: all inputs are clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankOutcome:
+    """One rank's first live event and where it came from."""
+
+    rank: int
+    event: Event
+    arrival: Arrival
+    call: MatchedCall | None = None
+    sources: tuple[int, ...] = ()
+    """Ranks that it came from (absent ones for MISSING)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """All first live events of one step."""
+
+    outcomes: tuple[RankOutcome, ...]
+    live_calls: frozenset[int]
+    """Positions in ``Matching.calls`` of the calls whose bad value goes on."""
+    affected: frozenset[int] = frozenset()
+    """Positions of the calls that hold a bad value once a member's first live event has happened."""
+
+    def of(self, arrival: Arrival) -> tuple[RankOutcome, ...]:
+        return tuple(o for o in self.outcomes if o.arrival is arrival)

@@ -1,0 +1,182 @@
+"""English: what proves an answer, why others lost, what could change it (``evidence.*``, ``reason.*``, ``advice.*``,
+``story.*``, ``caveat.*``).
+
+Placeholders are plain ``{name}``: numbers are written for people by :func:`firstnan.words.text`
+(``65504``, ``6.55e+04``, ``NaN``), strings are made harmless and shortened there. Lists of ranks come as one string
+(:func:`firstnan.dump.ranges.format_ranges`).
+"""
+
+from __future__ import annotations
+
+EVIDENCE: dict[str, str] = {
+    "evidence.inputs_finite": "every recorded input is finite: the largest absolute value is {largest}",
+    "evidence.output_bad": "{slot} is not finite: Max {max}, Min {min} ({dtype})",
+    "evidence.output_clean": "still finite: {slots}",
+    "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
+    "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
+    "evidence.excluded_writer": "its value is that of {before}, which was ruled out (--exclude-op)",
+    "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
+    "evidence.twin_bad": (
+        "its forward record {op_name} is bad already: something behind it (where, masked_fill, a selection) drops the "
+        "bad elements, and the gradient passes through them all the same"
+    ),
+    "evidence.forward_twin": "the forward record of this call is {op_name}",
+    "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
+    "evidence.only_copies": (
+        "{op_name} copies or views what it is given, which is finite: it did not make the value, something wrote to "
+        "this memory beside it"
+    ),
+    "evidence.missing_rank": (
+        "{op_name} brought the value to {receivers:ranks}; every input that was recorded for it is clean, and rank "
+        "{rank} has no record of it"
+    ),
+    "evidence.other_missing": "no record of that call on {ranks:ranks} either: it could be the source as well",
+    "evidence.rank_absent": "there is no dump of rank {rank}",
+    "evidence.rank_left_out": "rank {rank} was not asked for: its dump was not looked at",
+    "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
+    "evidence.rank_unreadable": "the dump of rank {rank} could not be read: {reason}",
+    "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
+    "evidence.constant": "{slot} is the constant {value}",
+    "evidence.parameter_elsewhere": (
+        "the same parameter is bad on {ranks:ranks} too; what they computed from it stayed finite"
+    ),
+    "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
+    "evidence.peers_finite": "the same operator with inputs of the same size is finite on {ranks:ranks}",
+    "evidence.parameter_was_fine": (
+        "in step {step} the parameters of this module were finite: the update after it made them bad"
+    ),
+    "evidence.parameter_from_start": (
+        "the parameter is bad in the first step of the dump: look at the checkpoint or the initialisation"
+    ),
+    "evidence.gradients_before": "step {step} already had non-finite gradients ({op_name} on rank {rank})",
+    "evidence.hidden_operators": "construct.json lists operators inside {module} that the dump left out: {ops}",
+    "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
+    "why.nan_argument": "the plain number {slot} is NaN already: it was computed outside the framework",
+    "why.saved_bad": (
+        "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the "
+        "gradient with it"
+    ),
+    "why.unknown": "the recorded numbers do not tell why",
+    "why.bad_parameter": "the parameter {name} was not finite when the step used it first",
+    "why.bad_input": "the input of the outermost module was not finite: the batch is bad",
+    "why.uninitialised": "memory from {memory} was read before anything was written to it",
+    "why.cast_between": (
+        "{before} gave {value}; the largest finite {dtype} is {limit}; a cast that is not in the dump made it infinite"
+    ),
+    "why.fp16_between": (
+        "an infinity in float16 (largest finite value {limit}) that no record made: an undumped float16 "
+        "operator or cast overflowed"
+    ),
+    "why.masked_softmax": "a row of {slot} is -Inf throughout: softmax divides 0 by 0",
+    "why.masked_attention": (
+        "attention with a mask: a row that is masked throughout would give NaN; the mask's rows are not recorded"
+    ),
+    "why.inf_minus_inf": "{slot} holds an infinity, and Inf minus Inf is NaN",
+    "why.zero_times_inf": "{slot} holds an infinity, and 0 times Inf is NaN",
+    "why.cast_overflow": "the input reaches {value}; the largest finite {dtype} is {limit}",
+    "why.exp_overflow": "the exponent reaches {value}, {dtype} overflows above {edge}",
+    "why.log_zero": "the argument of the logarithm goes down to {value}",
+    "why.div_by_zero": "the divisor {slot} holds a zero (Min {min}, Max {max})",
+    "why.tiny_divisor": (
+        "the divisor goes down to {value}: the quotient is beyond {limit}, the largest finite {dtype}"
+    ),
+    "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
+    "why.no_variance": "{slot} has rows whose elements are all equal: the normalisation divides by zero",
+    "why.empty_mean": "a mean over no elements: 0 divided by 0",
+    "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",
+    "why.sqrt_backward": "the derivative of {operator} is infinite at the edge of its domain ({value})",
+    "why.outside_domain": "{slot} goes to {value}, outside the domain of {operator}",
+    "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
+    "why.large_value": "the input already holds {value}, finite but far too large; where it entered is not in the dump",
+    "why.large_value_from": (
+        "the input already holds {value}, finite but far too large; it entered in {operator} ({before} in, {after} out)"
+    ),
+    "why.saturation": "{slot} stands exactly at {limit}, the largest finite {dtype}: it was clamped there before",
+    "why.saturated_result": (
+        "{slot} stands exactly at {limit}, the largest finite {dtype}: the hardware clamped a result that is larger"
+    ),
+    "why.overflow": "inputs up to {value} allow results up to {bound}; the largest finite {dtype} is {limit}",
+    "why.overflow_narrow": (
+        "the result does not fit into {dtype} (largest finite value {limit}); the largest input is {value}"
+    ),
+    "why.flagged": (
+        "the device flagged an overflow in a float16 product (largest finite value {limit}); the dump holds "
+        "no statistics"
+    ),
+    "why.reduction_overflow": (
+        "the inputs of {members} members are finite, their sum can reach {bound}; the largest finite {dtype} is {limit}"
+    ),
+    "why.comm_corruption": (
+        "every input is finite and their sum is at most {bound}, yet the result on {ranks:ranks} is not finite"
+    ),
+    "why.comm_corruption_blind": "the inputs are clean as far as they are recorded, the result is not",
+    "why.impossible_result": "the result holds {value}; the members' inputs allow {bound} at most",
+    "why.members_differ": "the members' results of one call differ; that of {ranks:ranks} differs from the rest",
+    "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, of which there is no dump",
+    "why.missing_rank_left_out": "NaN or Inf reached {receivers:ranks} from rank {rank}, which was not asked for",
+    "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
+    "why.missing_rank_unreadable": (
+        "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump could not be read"
+    ),
+    "why.missing_rank_empty": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump holds no record",
+    "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
+    "why.received": "the value came in through communication; the ranks that sent it were not looked at",
+    "why.device_fault": (
+        "inputs up to {value} cannot give a non-finite result in {dtype}, and the same operator with inputs "
+        "of the same size is finite on {ranks:ranks}"
+    ),
+    "reason.contained": "dropped: its value went into {closer} and did not come out",
+    "reason.dropped": "dropped: its value was read and did not come out again",
+    "reason.dropped_here": "dropped here: the value went in and did not come out",
+    "reason.unread": "no later record read its value",
+    "reason.impossible_result": (
+        "its result holds {value}, more than its inputs allow; no value of that size makes the result that is bad"
+    ),
+    "reason.later": "follows from the cause: it takes in its value",
+    "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
+    "reason.excluded": "ruled out by the user",
+    "story.several_dumps": (
+        "More than one dump lies below this path. This is about the one with {used} alone. Not looked at: {count}, "
+        "such as {names}; analyse each by its own path."
+    ),
+    "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
+    "story.forward": "It began in the forward pass; the loss itself is not in the dump. The gradients follow.",
+    "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
+    "story.gradient_partly_seen": (
+        "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} was not seen, so it "
+        "is open whether forward or backward began it."
+    ),
+    "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
+    "story.grad_norm": (
+        "Loss and gradients are finite and the gradient norm is not: it overflowed by itself, clipping acts "
+        "on a wrong number."
+    ),
+    "story.parameter": "Parameters are non-finite.",
+    "story.update": "Loss and gradients are finite: the value came into being in the update after backward.",
+    "story.earlier_steps_clean": "Step {steps} is clean; the first bad step is {step}.",
+    "story.skipped": (
+        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step is "
+        "finite). Not counted as damage."
+    ),
+    "caveat.missing_ranks": "no dump of {ranks:ranks}: a cause there would not be seen",
+    "caveat.unreadable_ranks": "the dump of {ranks:ranks} is empty or not readable: a cause there would not be seen",
+    "caveat.cut_ranks": "the dump of {ranks:ranks} is cut: what happened after the cut was not seen",
+    "caveat.no_statistics": (
+        "{ranks:ranks}: records without statistics were not judged; dump with task statistics, summary_mode statistics"
+    ),
+    "caveat.groups_unknown": (
+        "process groups are not recorded: calls were matched by name, as if every rank ran the same code"
+    ),
+    "caveat.unmatched_calls": (
+        "{count} communication calls could not be matched across ranks: what they carried was not followed"
+    ),
+    "caveat.skip_unknown": (
+        "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
+    ),
+    "caveat.excluded": "ruled out by --exclude-op: {names}",
+    "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
+    "caveat.listed_calls": "of {count} calls with NaN or Inf, {shown} are listed",
+    "caveat.listed_causes": "of {count} independent causes, {shown} are listed",
+    "caveat.listed_contained": "of {count} contained values, {shown} are listed",
+    "caveat.ranks_left_out": "nothing but {ranks:ranks} was looked at: what the others hold is not known",
+}
