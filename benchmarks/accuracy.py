@@ -1,6 +1,6 @@
 """How often the answer is right: scores firstnan against cases with known truth.
 
-    python benchmarks/accuracy.py DIR... [-v]
+    python benchmarks/accuracy.py DIR...
 
 DIR holds folders or archives (``.tar.gz``) with ``truth.json``. Per kind (family of the case) and in total:
 
@@ -11,6 +11,10 @@ exact          verdict, rank and operator all fully right
 where, why     every true cause has a named one on a right rank with a right label
 first          the first affected collective is the true one, with exactly its source and propagated ranks
 false alarms   clean cases called an anomaly
+doubts         clean cases called clean and not complete (exit code 4)
+
+Where a truth says ``unknown``, the finer words for it are right too. A second table calibrates the answers: of the
+causes named with one confidence, how many name a true record (place) and a right mechanism.
 """
 
 from __future__ import annotations
@@ -27,7 +31,22 @@ from pathlib import Path
 from typing import Any
 
 import firstnan
-from firstnan.answer.model import CollectiveReport, Report, RootCause
+from firstnan.answer.model import CollectiveReport, Confidence, MechanismKind, Report, RootCause, Verdict
+
+_UNKNOWN_TOO = frozenset({"domain_error", "nan_argument", "saved_nonfinite"})
+"""Mechanisms that tell what a truth calls unknown more finely."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One named cause held against the truth."""
+
+    place_confidence: Confidence
+    place: bool
+    """The named record is one that the truth accepts."""
+    mechanism_confidence: Confidence
+    mechanism: bool
+    """A true cause of this step and rank has this mechanism."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,9 @@ class Score:
     why: bool | None
     first: bool | None
     false_alarm: bool
+    doubt: bool
+    """A clean case whose answer is clean and not complete."""
+    causes: tuple[Judged, ...]
     details: tuple[str, ...]
 
 
@@ -76,13 +98,31 @@ def score(case: Path) -> Score:
         why = all(_labelled(t, report.root_causes, "mechanism") for t in true_causes)
     right = verdict and rank is not False and operator in (None, 1.0)
     first = _first(truth, report)
-    false_alarm = truth["verdict"] == "clean" and "anomaly" not in verdicts and report.verdict.value == "anomaly"
-    if not right or where is False or why is False:
+    is_healthy = truth["verdict"] == "clean" and "anomaly" not in verdicts
+    false_alarm = is_healthy and report.verdict is Verdict.ANOMALY
+    doubt = is_healthy and report.verdict is Verdict.CLEAN and not report.complete
+    judged = tuple(_judged(true_causes, cause) for cause in report.root_causes)
+    wrong = any(
+        (j.place_confidence is Confidence.CERTAIN and not j.place)
+        or (j.mechanism_confidence is Confidence.CERTAIN and not j.mechanism)
+        for j in judged
+    )
+    if wrong or not right or where is False or why is False:
         details += [f"true:  {_true(t)}" for t in true_causes] or [f"true:  {truth['verdict']}"]
         details += [f"named: {_named(c)}" for c in report.root_causes] or [f"named: {report.verdict.value}"]
     if first is False:
-        details.append(f"first: {_shown(report.collectives)} instead of {_truth_first(truth)}")
-    return Score(case.name, verdict, rank, operator, right, where, why, first, false_alarm, tuple(details))
+        details.append(f"first: {_shown(report.collectives)} instead of {_accepted_firsts(truth)}")
+    if doubt:
+        details.append("clean, and not complete: " + ", ".join(p.kind.value for p in report.input.problems))
+    marks = (verdict, rank, operator, right, where, why, first, false_alarm, doubt)
+    return Score(case.name, *marks, judged, tuple(details))
+
+
+def _judged(true_causes: list[dict[str, Any]], cause: RootCause) -> Judged:
+    place = any(_mark(true, cause) == 1.0 for true in true_causes)
+    mechanism = any(_labelled(true, [cause], "mechanism") for true in true_causes)
+    sure = cause.mechanism.confidence
+    return Judged(sure, place, sure, mechanism)
 
 
 def _ranks(true: dict[str, Any]) -> set[int]:
@@ -128,36 +168,55 @@ def _mark(true: dict[str, Any], cause: RootCause) -> float:
 def _labelled(true: dict[str, Any], named: Sequence[RootCause], what: str) -> bool:
     plural = {"where": "acceptable_where", "mechanism": "acceptable_mechanisms"}[what]
     labels = {true[what], *(true.get(f"{what}_also") or []), *(true.get(plural) or [])}
+    if what == "mechanism" and MechanismKind.UNKNOWN.value in labels:
+        labels |= _UNKNOWN_TOO
     return any((c.where.value if what == "where" else c.mechanism.kind.value) in labels for c in _of(true, named))
 
 
-def _truth_first(truth: dict[str, Any]) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class First:
+    """A first affected call that the truth accepts."""
+
+    ops: dict[str, str]
+    """Rank -> name of its record."""
+    source: frozenset[int]
+    propagated: frozenset[int] | None
+    """None: the truth does not tell."""
+
+
+def _accepted_firsts(truth: dict[str, Any]) -> list[First]:
+    """Empty: no call is affected, or calls are not recorded."""
     if "source_ranks_first_comm" in truth:
-        first = truth["source_ranks_first_comm"]
-        if first is None:
-            return None
-        sources, propagated = first["ranks_input_nonfinite"], first["ranks_only_receiving"]
-        return {"ops": first["op"], "source": sources, "propagated": propagated}
-    first = truth.get("first_collective")
-    if first is None:
-        return None
-    return {"ops": first["ops"], "source": first["source_ranks"], "propagated": first["propagated_ranks"]}
+        told = [truth["source_ranks_first_comm"], *(truth.get("first_comm_ok") or [])]
+        return [
+            First(one["op"], frozenset(one["ranks_input_nonfinite"]), _set(one.get("ranks_only_receiving")))
+            for one in told
+            if one is not None
+        ]
+    one = truth.get("first_collective")
+    if one is None:
+        return []
+    return [First(one["ops"], frozenset(one["source_ranks"]), _set(one["propagated_ranks"]))]
+
+
+def _set(ranks: list[int] | None) -> frozenset[int] | None:
+    return None if ranks is None else frozenset(ranks)
 
 
 def _first(truth: dict[str, Any], report: Report) -> bool | None:
-    true = _truth_first(truth)
-    if true is None:
+    accepted = _accepted_firsts(truth)
+    if not accepted:
         return None
-    if not report.collectives:
-        return False
-    named = report.collectives[0]
-    same = all(true["ops"].get(str(rank)) == name for rank, name in named.ops.items() if str(rank) in true["ops"])
-    overlap = any(str(rank) in true["ops"] for rank in named.ops)
+    return bool(report.collectives) and any(_is_first(one, report.collectives[0]) for one in accepted)
+
+
+def _is_first(true: First, named: CollectiveReport) -> bool:
+    common = [(true.ops[str(rank)], name) for rank, name in named.ops.items() if str(rank) in true.ops]
     return (
-        same
-        and overlap
-        and sorted(named.source_ranks) == sorted(true["source"])
-        and sorted(named.propagated_ranks) == sorted(true["propagated"])
+        bool(common)
+        and all(one == other for one, other in common)
+        and true.source == frozenset(named.source_ranks)
+        and true.propagated in (None, frozenset(named.propagated_ranks))
     )
 
 
@@ -187,14 +246,30 @@ def table(scores: Sequence[Score]) -> str:
     for s in scores:
         family = s.case.rsplit("-", 1)[0] if s.case.rsplit("-", 1)[-1].isdigit() else "other"
         families.setdefault(family, []).append(s)
-    lines = [f"{'kind':12}{'cases':>6}" + "".join(f"{c:>10}" for c in COLUMNS) + f"{'false alarms':>14}"]
+    lines = [f"{'kind':12}{'cases':>6}" + "".join(f"{c:>10}" for c in COLUMNS) + f"{'false alarms':>14}{'doubts':>8}"]
     for name, group in [*sorted(families.items()), ("total", list(scores))]:
         marks = ""
         for column in COLUMNS:
             values = [float(v) for s in group if (v := getattr(s, column)) is not None]
             marks += f"{100 * sum(values) / len(values):>9.1f}%" if values else f"{'-':>10}"
-        lines.append(f"{name:12}{len(group):>6}{marks}{sum(s.false_alarm for s in group):>14}")
+        counts = f"{sum(s.false_alarm for s in group):>14}{sum(s.doubt for s in group):>8}"
+        lines.append(f"{name:12}{len(group):>6}{marks}{counts}")
     return "\n".join(lines)
+
+
+def calibration(scores: Sequence[Score]) -> str:
+    """How often the causes that were named with each confidence are right, place and mechanism apart."""
+    judged = [j for s in scores for j in s.causes]
+    lines = [f"{'confidence':12}{'place':>16}{'mechanism':>18}"]
+    for confidence in (Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE):
+        places = [j.place for j in judged if j.place_confidence is confidence]
+        mechanisms = [j.mechanism for j in judged if j.mechanism_confidence is confidence]
+        lines.append(f"{confidence.value:12}{_share(places):>16}{_share(mechanisms):>18}")
+    return "\n".join(lines)
+
+
+def _share(right: Sequence[bool]) -> str:
+    return f"{sum(right)} of {len(right)}" if right else "-"
 
 
 def main() -> int:
@@ -213,6 +288,8 @@ def main() -> int:
             for line in s.details:
                 print("   ", line)
     print(table(scores))
+    print()
+    print(calibration(scores))
     return 0
 
 

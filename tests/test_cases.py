@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -58,6 +60,50 @@ def test_own_dumps_of_real_models(archive: Path) -> None:
         right = (score.verdict, score.rank, score.exact, score.where, score.why, score.first)
         assert False not in right, "\n".join(score.details)
         assert not score.false_alarm
+
+
+DEMO = ROOT / "examples" / "dp2-tp2"
+
+
+def _with_truth(folder: Path, **changes: Any) -> Any:
+    """The score of the example dump against a truth that is its own answer, but for some changes."""
+    report = firstnan.analyze(DEMO)
+    (cause,) = report.root_causes
+    true = {
+        "step": cause.step,
+        "rank": cause.rank,
+        "op_names": [cause.op_name],
+        "where": cause.where.value,
+        "mechanism": cause.mechanism.kind.value,
+        **changes,
+    }
+    truth = {"verdict": "anomaly", "root_causes": [true], "source_ranks_first_comm": None}
+    shutil.copytree(DEMO, folder, dirs_exist_ok=True)
+    (folder / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    return accuracy.score(folder)
+
+
+def test_calibration_counts_place_and_mechanism_apart(tmp_path: Path) -> None:
+    right, wrong_place, wrong_mechanism = (
+        _with_truth(tmp_path / "right"),
+        _with_truth(tmp_path / "place", op_names=["Torch.exp.99.forward"]),
+        _with_truth(tmp_path / "mechanism", mechanism="reduction_overflow"),
+    )
+    assert (right.exact, right.why, wrong_place.exact, wrong_mechanism.why) == (True, True, False, False)
+    assert accuracy.calibration([right, wrong_place, wrong_mechanism]).splitlines()[1].split() == [
+        *("certain", "2", "of", "3"),
+        *("2", "of", "3"),
+    ]
+
+
+def test_a_first_call_is_right_when_one_of_the_accepted_is() -> None:
+    call = firstnan.analyze(DEMO).collectives[0]
+    right = {"op": {str(rank): name for rank, name in call.ops.items()}, "ranks_input_nonfinite": [*call.source_ranks]}
+    wrong = {**right, "ranks_input_nonfinite": []}
+    truth = {"source_ranks_first_comm": wrong}
+    report = firstnan.analyze(DEMO)
+    assert accuracy._first(truth, report) is False
+    assert accuracy._first({**truth, "first_comm_ok": [right]}, report) is True
 
 
 def test_there_are_own_dumps() -> None:
