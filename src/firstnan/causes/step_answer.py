@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from firstnan.answer.model import RootCause
 from firstnan.rank.summary import RankSummary
 from firstnan.step.matching import Matching
-from firstnan.step.origins import Spread
+from firstnan.step.origins import SkipDoubt, Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class StepAnswer:
     absent: tuple[int, ...]
     """Ranks of the run without a readable dump of this step."""
     skipped: bool = False
-    """True: a gradient overflow that the loss scaler skipped: the next step is clean."""
+    """True: a gradient overflow that the loss scaler skipped: the next step begins with the same weights."""
+    skip_doubt: SkipDoubt | None = None
+    """A gradient overflow that the loss scaler may have skipped: why it is not taken for one."""
     undecided: bool = False
     """True: the only causes stand at the end of a cut file; a later step with a settled one is the answer."""
 

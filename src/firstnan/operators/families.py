@@ -355,3 +355,12 @@ NO_GROWTH = frozenset(
 )  # fmt: skip
 """Operators whose results are no larger than their arguments (or 1): finite ones do not overflow in them. Copies and
 views are told apart before (:mod:`carriers`)."""
+WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    "linear": (1, 2), "addmm": (0, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
+    "group_norm": (2, 3), "batch_norm": (3, 4), "instance_norm": (3, 4), "bilinear": (2, 3), "prelu": (1,),
+    "conv1d": (1, 2), "conv2d": (1, 2), "conv3d": (1, 2), "conv_transpose1d": (1, 2), "conv_transpose2d": (1, 2),
+    "conv_transpose3d": (1, 2), "npu_rms_norm": (1,), "npu_add_rms_norm": (2,), "npu_linear": (1, 2),
+}  # fmt: skip
+"""Positions of weights among the arguments of common operators."""
+WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
+"""Names of weights among the keyword arguments of common operators."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, may_be_stale
-from firstnan.operators.families import PRODUCTS
+from firstnan.operators.families import PRODUCTS, WEIGHT_ARGUMENTS, WEIGHT_KEYWORDS
 from firstnan.operators.table import OperatorKind, short_api
 from firstnan.rank.carriers import as_found
 from firstnan.rank.defuse import Flow
@@ -279,16 +279,6 @@ def _excluded_writer(flow: Flow, event: Event) -> Record | None:
     return found
 
 
-_WEIGHT_ARGUMENTS: dict[str, tuple[int, ...]] = {
-    "linear": (1, 2), "addmm": (0, 2), "embedding": (1,), "embedding_bag": (1,), "layer_norm": (2, 3), "rms_norm": (2,),
-    "group_norm": (2, 3), "batch_norm": (3, 4), "instance_norm": (3, 4), "bilinear": (2, 3), "prelu": (1,),
-    "conv1d": (1, 2), "conv2d": (1, 2), "conv3d": (1, 2), "conv_transpose1d": (1, 2), "conv_transpose2d": (1, 2),
-    "conv_transpose3d": (1, 2), "npu_rms_norm": (1,), "npu_add_rms_norm": (2,), "npu_linear": (1, 2),
-}  # fmt: skip
-"""Positions of weights among the arguments of common operators."""
-_WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
-
-
 def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
     """The name of the parameter that a bad input is; None when it is none.
 
@@ -312,10 +302,10 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         return "running_mean" if key == "1" else "running_var"
     if tensor.requires_grad is False and _was_written(flow, record, tensor):
         return None
-    weights = _WEIGHT_ARGUMENTS.get(short_api(record.name), ())
+    weights = WEIGHT_ARGUMENTS.get(short_api(record.name), ())
     if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
         return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
-    if place == "input_kwargs" and position in _WEIGHT_KEYWORDS:
+    if place == "input_kwargs" and position in WEIGHT_KEYWORDS:
         return position
     if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
         return None if _was_written(flow, record, tensor) else "weight"

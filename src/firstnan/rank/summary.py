@@ -64,6 +64,17 @@ class SymptomFact:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """The trainable weights that the first records of a step read (:mod:`firstnan.rank.weights`)."""
+
+    marks: Mapping[str, int]
+    """Place of a weight (operator, number of its record, slot) -> a number that is the same for the very same
+    statistics."""
+    finite: bool
+    """All of them are finite."""
+
+
+@dataclass(frozen=True, slots=True)
 class RankSummary:
     """What is kept of one rank and step."""
 
@@ -101,6 +112,8 @@ class RankSummary:
     """Calls of the whole file by series; None: not counted."""
     mentioned: frozenset[int] = frozenset()
     """Ranks that the calls name."""
+    weights: Weights | None = None
+    """None: not asked for."""
 
     def outlasts(self, fact: CommFact) -> bool:
         """The call's bad value was still spreading, long after it, where the look at this rank ended."""

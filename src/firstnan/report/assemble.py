@@ -77,7 +77,7 @@ def report(
         symptoms=_symptoms(bad) if bad else (),
         story=(*_several_dumps(found, summaries), *_story(bad, answers)),
         caveats=(
-            *caveats.caveats(found, missing, left_out, looked_at, answers, bad),
+            *caveats.caveats(found, missing, left_out, looked_at, bad),
             *_listed("calls", len(views.collectives), views.affected),
             *_listed("causes", len(causes), len(causes) + more_causes),
             *_listed("contained", min(len(contained), MAX_CONTAINED), len(contained)),
@@ -218,8 +218,10 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
         pass  # one rank alone: what it received is no story of the run
     elif all(is_after_forward(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
         notes.append(Note("story.reduction"))
-    elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):
+    elif SymptomKind.GRADIENT in kinds and not all(is_after_forward(cause, answer) for cause in answer.causes):
         notes.append(Note("story.forward"))
+    elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):
+        notes.append(Note("story.after_backward"))
     elif SymptomKind.GRADIENT in kinds:
         notes.append(Note("story.gradient"))
     elif SymptomKind.GRAD_NORM in kinds:

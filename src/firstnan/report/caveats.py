@@ -8,9 +8,15 @@ from firstnan.answer.model import MatchState, Note
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
-from firstnan.dump.records import Direction
+from firstnan.step.origins import SkipDoubt
 
 _GAPS = frozenset({ProblemKind.NO_RECORDS, ProblemKind.EMPTY_RANK, ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE})
+_SKIP_DOUBTS = {
+    SkipDoubt.NO_NEXT_STEP: "caveat.skip_unknown",
+    SkipDoubt.GAP: "caveat.skip_gap",
+    SkipDoubt.THIN: "caveat.skip_thin",
+    SkipDoubt.CHANGED: "caveat.skip_changed",
+}
 _BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
 
 
@@ -68,7 +74,6 @@ def caveats(
     missing: Sequence[int],
     left_out: Sequence[int],
     looked_at: Sequence[int],
-    answers: Sequence[StepAnswer],
     bad: StepAnswer | None,
 ) -> tuple[Note, ...]:
     """One sentence for each kind of gap: which ranks, and how the answer could change."""
@@ -89,18 +94,10 @@ def caveats(
         notes.append(Note("caveat.groups_unknown"))
     if bad is not None and bad.matching.unmatched:
         notes.append(Note("caveat.unmatched_calls", {"count": bad.matching.unmatched}))
-    if bad is not None and bad is answers[-1] and _may_be_skipped(bad):
-        notes.append(Note("caveat.skip_unknown"))
+    if bad is not None and bad.skip_doubt is not None:
+        notes.append(Note(_SKIP_DOUBTS[bad.skip_doubt]))
     return tuple(notes)
 
 
 def _ranks(problems: Iterable[Problem], kinds: Collection[ProblemKind]) -> list[int]:
     return sorted({p.rank for p in problems if p.kind in kinds and p.rank is not None and not p.judged})
-
-
-def _may_be_skipped(answer: StepAnswer) -> bool:
-    """Only gradients overflowed, in float16, and there is no later step to see."""
-    return all(
-        cause.direction is Direction.BACKWARD and any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
-        for cause in answer.causes
-    )

@@ -1,4 +1,4 @@
-"""One step over all its ranks: matching, spread, root causes; and what the next step says about it."""
+"""One step over all its ranks: matching, spread, root causes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CallKey
-from firstnan.rank.summary import RankSummary
+from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.run.codec import CodecError, decode, encode
 from firstnan.run.second_pass import AllCalls, Question, Wanted
@@ -51,10 +51,11 @@ class Answered:
     """What the look gave."""
     whole: bool = False
     wanted: Wanted | None = None
+    weights: bool = False
     """What was asked (:class:`firstnan.run.second_pass.Question`)."""
 
     def answers(self, question: Question) -> bool:
-        return (self.whole, self.wanted) == (question.whole, question.wanted)
+        return (self.whole, self.wanted, self.weights) == (question.whole, question.wanted, question.weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class RankPart:
     """All calls by series, where the summary does not hold them."""
     mentioned: frozenset[int] = frozenset()
     """Ranks that all its calls name."""
+    weights: Weights | None = None
+    """The weights that the step begins with; None: only one step was scanned."""
     calls: AllCalls | None = None
     """All calls, where they are few."""
     sites: Mapping[str, Site] | None = None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstnan.answer.model import Note, Report
-from firstnan.causes.loss_scaler import with_skips
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import Options, Progress
 from firstnan.dump.problems import Problem, ProblemKind
@@ -109,7 +108,11 @@ def conclude(
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
         by_step.setdefault(summary.step, {})[summary.rank] = summary
     answers = [answer(step, by_step[step], known, ask, alone=alone, left_out=left_out) for step in sorted(by_step)]
-    report = assemble.report(path, with_skips(answers), problems, known, left_out)
+    if any(answer.causes for answer in answers):
+        from firstnan.run.skipped_steps import with_skips  # a healthy run does not need it
+
+        answers = with_skips(answers, ask)
+    report = assemble.report(path, answers, problems, known, left_out)
     rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
     report = replace(report, caveats=(*report.caveats, *rejected))
     if not report.root_causes:

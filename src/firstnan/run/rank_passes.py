@@ -30,9 +30,12 @@ def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Ran
 
 
 def survey_all(
-    folder: RankFolder, book: Rulebook, excluded: Collection[str], most_calls: int
+    folder: RankFolder, book: Rulebook, excluded: Collection[str], most_calls: int, *, weights: bool
 ) -> tuple[RankSummary, RankSummary, AllCalls | None]:
-    """The first look at a rank, the same with its calls counted, and all its calls where they are few."""
+    """The first look at a rank, the same with its calls counted (and its weights, where asked for), and all its calls
+    where they are few."""
+    from firstnan.rank.weights import first_weights  # not needed where the files can be read again
+
     callers = Callers(folder)
 
     def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
@@ -41,6 +44,7 @@ def survey_all(
         if not summary.records:
             return summary, summary, None
         counted = second_pass.count(view, summary) if summary.made is None else summary
+        counted = replace(counted, weights=first_weights(view)) if weights else counted
         return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
 
     return _read(folder, book, excluded, use)
@@ -52,6 +56,10 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
     wanted = question.wanted
     if question.whole:
         return _look(folder, book, excluded, whole=True)
+    if question.weights:
+        from firstnan.rank.weights import first_weights  # few runs need it
+
+        return _read(folder, book, excluded, lambda view, _: replace(question.summary, weights=first_weights(view)))
     if wanted is None:
         return _read(folder, book, excluded, lambda view, _: second_pass.count(view, question.summary))
     callers = Callers(folder)

@@ -57,11 +57,13 @@ class Question:
     whole: bool = False
     """Look at all its records."""
     wanted: Wanted | None = None
-    """Show these calls. With neither of the two: count the calls."""
+    """Show these calls."""
+    weights: bool = False
+    """Show the weights that the step begins with. With none of the three: count the calls."""
 
     @property
     def is_count(self) -> bool:
-        return not self.whole and self.wanted is None
+        return not self.whole and self.wanted is None and not self.weights
 
 
 Ask = Callable[[Collection[Question]], Iterable[RankSummary]]

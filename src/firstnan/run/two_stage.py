@@ -56,9 +56,10 @@ def scan(
     """
     options = options or Options()
     book = table.load(options.rules)
-    work = partial(_scan_rank, book=book, excluded=options.exclude_ops)
     with engines.opened(options) as workers:
         found = dispatch.find(Path(path), options, workers, whole=False)
+        several = len(found.found_steps) > 1
+        work = partial(_scan_rank, book=book, excluded=options.exclude_ops, weights=several)
         seen = dispatch.at_each(found.folders, work, _lost, workers, progress)
         seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
         part = Part(
@@ -74,16 +75,17 @@ def scan(
         return _with_answers(part, others, options, workers) if others else part
 
 
-def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankPart:
+def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, weights: bool) -> RankPart:
     """One rank's part; runs on a worker."""
     stamp = Stamp.of(folder.path / FileKind.DUMP.value)
-    summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS)
+    summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
     return RankPart(
         folder=replace(folder, path=folder.path.absolute()),
         summary=summary,
         stamp=stamp,
         made=counted.made,
         mentioned=counted.mentioned,
+        weights=counted.weights,
         calls=calls,
         sites=_sites(folder, summary),
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
@@ -263,14 +265,15 @@ class _Desk:
             for question, summary in dispatch.again(folders, self._book, self._options, self._workers, left):
                 answers.append(summary)
                 if not question.is_count:
-                    looked = Answered(summary, question.whole, question.wanted)
+                    looked = Answered(summary, question.whole, question.wanted, question.weights)
                     self._looks.setdefault((summary.step, summary.rank), []).append(looked)
         return answers
 
     def _unanswered(self, part: RankPart, question: Question) -> RankSummary:
         summary = question.summary
         if not question.whole:
-            self._lacking.setdefault((part.folder.step, part.folder.rank), "its side of a call that is a cause")
+            what = "the weights that the step begins with" if question.weights else "its side of a call that is a cause"
+            self._lacking.setdefault((part.folder.step, part.folder.rank), what)
             return summary
         detail = f"records from index {summary.horizon} on"
         problem = Problem(ProblemKind.NOT_REACHED, summary.step, summary.rank, summary.label, detail, judged=False)
@@ -367,6 +370,8 @@ def _from_part(part: RankPart, question: Question) -> RankSummary | None:
     """The answer that the part holds."""
     if question.is_count:
         return None if part.made is None else replace(question.summary, made=part.made, mentioned=part.mentioned)
+    if question.weights and part.weights is not None:
+        return replace(question.summary, weights=part.weights)
     if question.wanted is not None and part.calls is not None:
         return with_known_calls(question.summary, part.calls, question.wanted)
     return next((look.summary for look in part.answered if look.answers(question)), None)

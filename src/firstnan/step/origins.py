@@ -26,6 +26,19 @@ class Arrival(Enum):
     """The call itself: all inputs are clean."""
 
 
+class SkipDoubt(Enum):
+    """Why a step whose gradients overflowed is not taken for one that the loss scaler skipped."""
+
+    NO_NEXT_STEP = "no_next_step"
+    """It is the last one that was dumped."""
+    GAP = "gap"
+    """The next dump is not of the step after it."""
+    THIN = "thin"
+    """The next step shows too few of the weights."""
+    CHANGED = "changed"
+    """The next step begins with other weights: the update was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankOutcome:
     """One rank's first live event and where it came from."""

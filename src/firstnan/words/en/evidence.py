@@ -147,6 +147,10 @@ EVIDENCE: dict[str, str] = {
         "is open whether forward or backward began it."
     ),
     "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
+    "story.after_backward": (
+        "Loss and recorded gradients of activations are finite: it began behind backward, or in a weight gradient "
+        "that has no record of its own."
+    ),
     "story.grad_norm": (
         "Loss and gradients are finite and the gradient norm is not: it overflowed by itself, clipping acts "
         "on a wrong number."
@@ -155,8 +159,8 @@ EVIDENCE: dict[str, str] = {
     "story.update": "Loss and gradients are finite: the value came into being in the update after backward.",
     "story.earlier_steps_clean": "Step {steps} is clean; the first bad step is {step}.",
     "story.skipped": (
-        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step is "
-        "finite). Not counted as damage."
+        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step "
+        "begins with the very same weights). Not counted as damage."
     ),
     "caveat.missing_ranks": "no dump of {ranks:ranks}: a cause there would not be seen",
     "caveat.unreadable_ranks": "the dump of {ranks:ranks} is empty or not readable: a cause there would not be seen",
@@ -173,6 +177,15 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_unknown": (
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
     ),
+    "caveat.skip_gap": (
+        "if a loss scaler is in use, it may have skipped this step: the next dump is of a later step than the one "
+        "after it, which does not tell"
+    ),
+    "caveat.skip_thin": (
+        "if a loss scaler is in use, it may have skipped this step: the dump of the next step shows too few of the "
+        "weights to tell"
+    ),
+    "caveat.skip_changed": ("the next step begins with other weights: no loss scaler skipped the update"),
     "caveat.excluded": "ruled out by --exclude-op: {names}",
     "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
     "caveat.listed_calls": "of {count} calls with NaN or Inf, {shown} are listed",

@@ -317,7 +317,7 @@ REPORT: dict[str, str] = {
     "advice.loss_scaler": (
         "First see whether this is damage at all: with a loss scaler, float16 gradients may overflow now and then, "
         "and the step is skipped. Look in the log for a lowered loss scale, or dump the next step as well: if it "
-        "is clean, nothing is broken."
+        "begins with the very same weights, nothing is broken."
     ),
     "benign.saturation": "infinities mapped to finite values: {count}",
     "benign.unfilled_buffer": "buffers that are not filled yet: {count}",

@@ -284,7 +284,7 @@ REPORT: dict[str, str] = {
     "next.unknown": "处理下面列出的问题，或用 task 'statistics' 在所有 rank 上重新 dump。",
     "advice.loss_scaler": (
         "首先确认这是否真的是损坏：使用 loss scaler 时，float16 梯度偶尔溢出并跳过该 step 属于正常现象。查看日志中 "
-        "loss scale 是否下降，或同时 dump 下一个 step：如果下一个 step 正常，就没有问题。"
+        "loss scale 是否下降，或同时 dump 下一个 step：如果下一个 step 开始时的权重完全相同，就没有问题。"
     ),
     "benign.saturation": "被映射为有限值的无穷：{count} 个",
     "benign.unfilled_buffer": "尚未填充的缓冲区：{count} 个",
