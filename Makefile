@@ -43,6 +43,7 @@ browser:
 lint: $(READY)
 	$(RUN) ruff check
 	$(RUN) ruff format --check
+	$(VENV)/bin/lint-imports
 
 types: $(READY)
 	$(RUN) mypy

@@ -58,7 +58,7 @@ def test_a_process_that_is_ended_is_no_answer(ending: object, told: str) -> None
 WAITING = """
 import os, signal, sys, time
 from pathlib import Path
-from firstnan import apart
+from firstnan.run import child_process as apart
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 

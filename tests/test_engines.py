@@ -131,7 +131,8 @@ def engines_survey():  # type: ignore[no-untyped-def]
 
 SLOW = """
 import os, signal, sys, time
-from firstnan import cli, ranks
+from firstnan.cli import main as cli
+from firstnan.run import rank_passes
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 
@@ -139,7 +140,7 @@ def slow(folder, **options):
     os.write(1, b"begun\\n")
     time.sleep(60)
 
-ranks.survey = slow
+rank_passes.survey = slow
 sys.exit(cli.main(["analyze", sys.argv[1], "--jobs", "2"]))
 """
 

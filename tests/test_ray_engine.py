@@ -380,11 +380,12 @@ def survey(folder, **options):
 """
 STARTED = """
 import signal, sys
-from firstnan import cli, ranks
+from firstnan.cli import main as cli
+from firstnan.run import rank_passes
 import changed
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
-ranks.survey = changed.survey
+rank_passes.survey = changed.survey
 sys.exit(cli.main(sys.argv[1:]))
 """
 

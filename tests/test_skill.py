@@ -233,7 +233,7 @@ def test_the_vendored_toml_reader_works(built: Path, here: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(built / 'scripts' / 'firstnan.pyz')!r}); import json, tomli\n"
         "from importlib import resources\n"
-        "text = resources.files('firstnan.rules').joinpath('default.toml').read_text('utf-8')\n"
+        "text = resources.files('firstnan.operators').joinpath('default_rules.toml').read_text('utf-8')\n"
         "print(json.dumps([tomli.__file__, tomli.loads(text)]))"
     )
     ended = isolated("-c", code, folder=here)

@@ -27,7 +27,7 @@ import sys
 if sys.version_info < (3, 10):
     sys.exit("firstnan needs Python 3.10 or newer and this is " + sys.version.split()[0])
 
-from firstnan.cli import main
+from firstnan.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -28,8 +28,8 @@ TESTS = (
     "tests/test_api.py",
     "tests/test_engines.py",
     "tests/test_ray_engine.py",
-    "src/firstnan/readers",
-    "src/firstnan/reporters",
+    "src/firstnan/read",
+    "src/firstnan/show",
 )
 """Where the packages from outside are used."""
 EXTRAS = ("ray",)

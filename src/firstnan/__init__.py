@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from firstnan.dump.errors import FirstnanError, InputError, OutputError, UsageError
     from firstnan.dump.options import Options
     from firstnan.run.pipeline import analyze, trace
+    from firstnan.run.two_stage import merge, scan
 
 __all__ = [
     "FirstnanError",
@@ -19,6 +20,8 @@ __all__ = [
     "UsageError",
     "__version__",
     "analyze",
+    "merge",
+    "scan",
     "trace",
 ]
 
@@ -28,6 +31,7 @@ _HOMES = {
     "dump.errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
     "dump.options": ("Options",),
     "run.pipeline": ("analyze", "trace"),
+    "run.two_stage": ("merge", "scan"),
     "answer.model": ("Report",),
 }
 

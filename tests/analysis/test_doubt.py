@@ -1,4 +1,4 @@
-"""Outcomes that nothing settles: the rules of ``analysis/doubt.py``."""
+"""Outcomes that nothing settles: the rules of ``step/undecided.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which -Inf are legal, and which tensors of a record count at all (``analysis/filters.py``)."""
+"""Which -Inf are legal, and which tensors of a record count at all (``rank/legality.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call, many ranks: the rules of ``analysis/matching.py``."""
+"""One call, many ranks: the rules of ``step/matching.py``."""
 
 from __future__ import annotations
 

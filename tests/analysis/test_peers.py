@@ -1,4 +1,4 @@
-"""The same operator on other ranks: ``analysis/peers.py``."""
+"""The same operator on other ranks: ``causes/peers.py``."""
 
 from __future__ import annotations
 

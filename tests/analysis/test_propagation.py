@@ -1,4 +1,4 @@
-"""Where bad values began and how they spread over ranks: the rules of ``analysis/propagation.py``."""
+"""Where bad values began and how they spread over ranks: the rules of ``step/spread.py``."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_every_word_of_the_scripts_has_a_message() -> None:
 
 
 def test_every_message_of_the_page_is_used() -> None:
-    sources = "".join(path.read_text("utf-8") for path in (*SCRIPTS, *ASSETS.parent.glob("*.py")))
+    sources = "".join(path.read_text("utf-8") for path in (*SCRIPTS, *ASSETS.parents[1].rglob("*.py")))
     literal = set(re.findall(r"""["'`]((?:html|chrome)\.[a-z_.]+)""", sources))
     families = tuple(key for key in literal if key.endswith("."))  # `html.theme.${name}`
     for key in catalog(Language.EN):

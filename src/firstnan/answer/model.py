@@ -54,7 +54,7 @@ class Where(Enum):
 
 
 class MechanismKind(Enum):
-    """Why the value turned bad (design: one row each in ``analysis/mechanism.py``)."""
+    """Why the value turned bad (one test each below ``causes/mechanisms/``)."""
 
     FP16_OVERFLOW = "fp16_overflow"
     """A result beyond 65504 in float16."""

@@ -1,8 +1,8 @@
 """Typed values as strict JSON and back, by the types that their dataclasses declare.
 
-Used for files that this program writes for itself (:mod:`firstnan.run.parts`). Numbers that are not finite are words in an
-object (``{"number": "NaN"}``), so that no text can be mistaken for one; enum members are their values; mappings are
-lists of pairs, since their keys need not be texts.
+Used for files that this program writes for itself (:mod:`firstnan.run.parts`). Numbers that are not finite are words
+in an object (``{"number": "NaN"}``), so that no text can be mistaken for one; enum members are their values; mappings
+are lists of pairs, since their keys need not be texts.
 """
 
 from __future__ import annotations
