@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.report.redaction import redact, redact_text

@@ -6,11 +6,11 @@ import json
 import os
 import tarfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_runs import INF, NAN, Run, group, named, t, the_cause
+from msgspec.structs import replace
 
 import firstnan
 from firstnan.answer.model import MechanismKind, Report, Verdict, Where

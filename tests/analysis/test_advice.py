@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, RootCause, RunUp, Where
 from firstnan.causes.advice import advice

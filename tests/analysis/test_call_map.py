@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_runs import INF, Run, p2p_op, t
+from msgspec.structs import replace
 
 from firstnan.answer.model import CollectiveReport, RankState
 from firstnan.answer.views import CallMap, unpack_cells

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_runs import INF, NAN, Run, batch, t
+from msgspec.structs import replace
 
 import firstnan
 from firstnan.answer.model import Report, Verdict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from chromium import Chrome
+from msgspec.structs import replace
 from page_samples import FULL, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_dumps import DATA, INF, NAN, SMALL, backward, bare, forward, group, scalar, tensor, text
+from msgspec.structs import replace
 from two_ways import scanned, seen, whole, write
 
 from firstnan.dump.folders import RankFolder

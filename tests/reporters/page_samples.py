@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
+from msgspec.structs import replace
 from sample_reports import ANOMALY, EXP
 
 from firstnan.answer.model import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from page_samples import FULL, MARKERS, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 

@@ -6,10 +6,10 @@ import importlib
 import math
 import re
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, MISSING_RANK, UNKNOWN, tensor
 
 from firstnan.answer.model import (

@@ -8,12 +8,13 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from page_samples import FULL, LONG, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, tensor
 

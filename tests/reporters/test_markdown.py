@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from sample_reports import ALL, ANOMALY, EXP
 from test_console import EVIL, hostile
 

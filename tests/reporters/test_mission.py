@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from sample_reports import ANOMALY, CLEAN, EXP, MISSING_RANK
 
 from firstnan.answer.model import Note

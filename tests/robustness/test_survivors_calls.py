@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_runs import NAN, Json, Rank, Run, blank, events, record, t, the_cause
+from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, RankState, SymptomKind, Where
 from firstnan.rank.events import Ending, Event, EventKind

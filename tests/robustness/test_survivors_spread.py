@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_runs import INF, NAN, Rank, Run, batch, blank, named, t, the_cause
+from msgspec.structs import replace
 
 from firstnan.answer.model import Where
 from firstnan.dump.problems import ProblemKind

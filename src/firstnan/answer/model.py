@@ -7,9 +7,10 @@ report can be shown in any language; JSON carries key, numbers and the text side
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
@@ -152,16 +153,14 @@ class SymptomKind(Enum):
     """Another forward value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """One sentence for people: a key of ``messages/`` and the numbers in it."""
 
     key: str
     params: Mapping[str, NoteValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
+class Mechanism(Struct, frozen=True):
     """Why, how sure, and in which words."""
 
     kind: MechanismKind
@@ -169,8 +168,7 @@ class Mechanism:
     explanation: Note
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """Another candidate, and why it is not the answer."""
 
     step: int
@@ -181,8 +179,7 @@ class Alternative:
     reason: Note
 
 
-@dataclass(frozen=True, slots=True)
-class RunUp:
+class RunUp(Struct, frozen=True):
     """One record on the causal chain before the root, with its largest absolute values."""
 
     op_name: str
@@ -191,8 +188,7 @@ class RunUp:
     magnitude_out: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RootCause:
+class RootCause(Struct, frozen=True):
     """One independent cause: place, reason, evidence."""
 
     step: int
@@ -224,8 +220,7 @@ class RootCause:
         return self.where is Where.OPERATOR and self.op_name.startswith(("Module.", "Cell."))
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveReport:
+class CollectiveReport(Struct, frozen=True):
     """One communication call, over all its members."""
 
     op: str
@@ -249,8 +244,7 @@ class CollectiveReport:
         return len(self.source_ranks) + len(self.propagated_ranks) + len(self.normal_ranks) + len(self.undecided_ranks)
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """One step of the spread: from a rank's record to the ranks it reached."""
 
     step: int
@@ -262,8 +256,7 @@ class Hop:
     """Communication API, ``parameters`` (next step) or ``unrecorded`` (DDP, FSDP ...)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contained:
+class Contained(Struct, frozen=True):
     """A bad value that no later record took in."""
 
     step: int
@@ -273,8 +266,7 @@ class Contained:
     reason: Note
 
 
-@dataclass(frozen=True, slots=True)
-class BenignRule:
+class BenignRule(Struct, frozen=True):
     """How often one rule of the rules file suppressed a value, with an example."""
 
     rule: str
@@ -283,8 +275,7 @@ class BenignRule:
     """``step0/rank3: Tensor.masked_fill.0.forward``"""
 
 
-@dataclass(frozen=True, slots=True)
-class Symptom:
+class Symptom(Struct, frozen=True):
     """What the user sees, and the first record that shows it."""
 
     kind: SymptomKind
@@ -294,8 +285,7 @@ class Symptom:
     exec_order: int
 
 
-@dataclass(frozen=True, slots=True)
-class InputSummary:
+class InputSummary(Struct, frozen=True):
     """What was looked at."""
 
     path: str
@@ -307,8 +297,7 @@ class InputSummary:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The whole answer."""
 
     verdict: Verdict

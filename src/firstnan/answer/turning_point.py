@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import MechanismKind, RootCause, RunUp
 
@@ -12,8 +13,7 @@ GROWTH = 10.0
 _ZERO_HURTS = frozenset({MechanismKind.DIV_BY_ZERO, MechanismKind.LOG_ZERO})
 
 
-@dataclass(frozen=True, slots=True)
-class TurningPoint:
+class TurningPoint(Struct, frozen=True):
     """The record before a cause in which its values changed most."""
 
     step: RunUp

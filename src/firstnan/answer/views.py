@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
+
+from msgspec import Struct
 
 from firstnan.dump.values import Number, ValueState
 
@@ -39,8 +40,7 @@ WORST_LAST = "".join(cell.value for cell in Cell)
 _RUN = re.compile(r"([a-z.])(\d*)")
 
 
-@dataclass(frozen=True, slots=True)
-class MapRow:
+class MapRow(Struct, frozen=True):
     """Ranks with the same cells."""
 
     ranks: tuple[int, ...]
@@ -48,8 +48,7 @@ class MapRow:
     """Letters of :class:`Cell`, one per column, each with its number of repetitions: ``n12p3s``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallMap:
+class CallMap(Struct, frozen=True):
     """The communication calls of one step that were looked at: ranks down, places in causal order across.
 
     A call stands one place after the latest earlier call of any of its members, so that calls that do not depend on
@@ -70,8 +69,7 @@ class CallMap:
     """False: calls before anything was suspected, or long after, are not on the map."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearRecord:
+class NearRecord(Struct, frozen=True):
     """One record close to the first bad value of its rank."""
 
     exec_order: int
@@ -92,8 +90,7 @@ class NearRecord:
     """The worst of the outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """Consecutive records of one rank around its first bad value, in record order."""
 
     step: int

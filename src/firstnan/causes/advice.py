@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, Note, Report, RootCause, Where
 from firstnan.answer.turning_point import turning_point

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismKind, Note, RootCause, Where
 from firstnan.causes.communication import communication_causes, corrupted, impossible_before

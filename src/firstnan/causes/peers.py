@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, Report, RootCause, Where
 from firstnan.dump.ranges import format_ranges

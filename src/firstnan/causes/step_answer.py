@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import RootCause
 from firstnan.rank.summary import RankSummary
@@ -11,8 +12,7 @@ from firstnan.step.matching import Matching
 from firstnan.step.origins import SkipDoubt, Spread
 
 
-@dataclass(frozen=True, slots=True)
-class StepAnswer:
+class StepAnswer(Struct, frozen=True):
     """Everything known about one step."""
 
     step: int

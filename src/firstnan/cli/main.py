@@ -8,9 +8,10 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Report
 from firstnan.cli import parser as command_line

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from firstnan.dump.problems import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One stack frame of stack.json."""
 
     file: str
@@ -18,8 +17,7 @@ class Frame:
     """The source line as recorded; empty when the dump does not hold it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(Struct, frozen=True):
     """Where one record was called from."""
 
     op_name: str

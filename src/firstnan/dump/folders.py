@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class FileKind(Enum):
@@ -18,8 +19,7 @@ class FileKind(Enum):
     """Code locations."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankFolder:
+class RankFolder(Struct, frozen=True):
     """One rank of one step on disk."""
 
     step: int

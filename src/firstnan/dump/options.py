@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class EngineKind(Enum):
@@ -17,8 +18,7 @@ class EngineKind(Enum):
     """Workers of a running Ray cluster (extra ``firstnan[ray]``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """Settings of one analysis; the defaults are what a user wants at 3 a.m."""
 
     steps: tuple[int, ...] | None = None
@@ -38,8 +38,7 @@ class Options:
     """Every node of the Ray cluster has rank folders of its own at the path."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressEvent:
+class ProgressEvent(Struct, frozen=True):
     """How far the reading of ranks has come."""
 
     ranks_done: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class ProblemKind(Enum):
@@ -57,8 +58,7 @@ class ProblemKind(Enum):
     """A documented limit of the tool was reached; what lies beyond was not looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something about the input that the user must know, and what it does to the answer."""
 
     kind: ProblemKind

@@ -7,8 +7,9 @@ call of dump.json, in execution order (the order in the file, never the numbers 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from firstnan.dump.values import Number, ValueState
 
@@ -33,8 +34,7 @@ class RecordKind(Enum):
     """Accumulated gradients of a module's own parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordName:
+class RecordName(Struct, frozen=True):
     """A record's name, taken apart from the right (format document, section 6)."""
 
     full: str
@@ -51,8 +51,7 @@ class RecordName:
     direction: Direction
 
 
-@dataclass(frozen=True, slots=True)
-class TensorStat:
+class TensorStat(Struct, frozen=True):
     """The statistics of one tensor in one slot of a record."""
 
     slot: str
@@ -79,8 +78,7 @@ class TensorStat:
         return None if self.shape is None else math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A plain Python value among the arguments (``eps``, ``dim``, ``dst``, ``async_op`` ...)."""
 
     slot: str
@@ -88,8 +86,7 @@ class Scalar:
     value: Number | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRef:
+class GroupRef(Struct, frozen=True):
     """A process group as an argument: its global ranks in group order, where they are recorded."""
 
     slot: str
@@ -98,8 +95,7 @@ class GroupRef:
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PeerOp:
+class PeerOp(Struct, frozen=True):
     """One element of ``batch_isend_irecv``; its tensor is in the record's inputs and outputs as well."""
 
     slot: str
@@ -111,8 +107,7 @@ class PeerOp:
     group: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One operator call: name, place in the file, every tensor and scalar argument."""
 
     name: RecordName

@@ -7,8 +7,9 @@ Judged by Max and Min only: Mean and Norm overflow by themselves while every ele
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 Number = float | int | bool
 
@@ -120,8 +121,7 @@ def judge(maximum: Number | None, minimum: Number | None) -> ValueState:
     return ValueState.FINITE if len(known) == 2 else ValueState.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class DtypeLimits:
+class DtypeLimits(Struct, frozen=True):
     """The finite range of one floating dtype."""
 
     name: str

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record, RecordName
 
 
-@dataclass(frozen=True, slots=True)
-class RankDump:
+class RankDump(Struct, frozen=True):
     """Everything read from one rank's dump.json."""
 
     folder: RankFolder
@@ -31,8 +31,7 @@ FIRST_RECORDS = 128
 clamped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """What one pass over a rank's dump.json tells."""
 
     folder: RankFolder

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.dump.records import GroupRef, PeerOp, Record, Scalar, TensorStat
 
@@ -65,8 +67,7 @@ class Freshness(Enum):
     """Taken before the data arrived, or overwritten by another call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """One row of the table: an API's parameters in signature order and what they are for."""
 
     api: str
@@ -132,8 +133,7 @@ _REDUCE_OP = re.compile(r"(?i)\b(SUM|AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR|PREMUL_SU
 _BATCH = "batch_isend_irecv"
 
 
-@dataclass(frozen=True, slots=True)
-class CommCall:
+class CommCall(Struct, frozen=True):
     """One rank's part of one communication call."""
 
     index: int

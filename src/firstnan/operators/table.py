@@ -8,6 +8,8 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from msgspec import Struct
+
 from firstnan.dump.errors import UsageError
 from firstnan.dump.records import RecordKind, RecordName
 
@@ -41,8 +43,7 @@ class OperatorKind(Enum):
     """Not looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One entry of a rules file."""
 
     name: str

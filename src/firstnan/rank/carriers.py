@@ -10,7 +10,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, RecordKind
 from firstnan.dump.values import limits

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from firstnan.dump.records import Direction, Record, TensorStat
 
@@ -67,8 +68,7 @@ class Origin(Enum):
     """Bad from the first record on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One birth, entry or receive on a rank, with everything the final answer needs of it."""
 
     kind: EventKind
@@ -128,8 +128,7 @@ class Event:
         return bool(self.endings & LIVE_ENDINGS)
 
 
-@dataclass(slots=True)
-class Value:
+class Value(Struct):
     """A bad tensor that a record wrote, while later records may still read it."""
 
     writer: int

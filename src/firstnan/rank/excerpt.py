@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.dump.errors import UsageError
 from firstnan.dump.printable import show
@@ -24,8 +25,7 @@ _WORST_FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Records of one rank in execution order, one of them in the centre."""
 
     step: int
@@ -44,8 +44,7 @@ class Excerpt:
         return next(record for record in self.records if record.index == self.center)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The tensors of one side of a record taken together."""
 
     state: ValueState | None

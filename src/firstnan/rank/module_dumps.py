@@ -11,7 +11,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from firstnan.dump.records import Record, RecordKind
 from firstnan.rank.events import Event, EventKind, Origin

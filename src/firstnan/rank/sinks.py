@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
@@ -29,8 +31,7 @@ PENDING_CALLS = 32
 """How many earlier receives with a possibly stale result an entry remembers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Where a value goes from one record on, on its own rank."""
 
     endings: frozenset[Ending] = frozenset()

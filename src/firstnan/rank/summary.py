@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:  # not needed where nothing is suspected, and that is where time counts
     from firstnan.answer.model import SymptomKind
@@ -19,8 +20,7 @@ LONG = 128
 """A value that spreads over so many records is not dropped any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallWindow:
+class CallWindow(Struct, frozen=True):
     """Calls that were made before a window begins."""
 
     start: int
@@ -40,8 +40,7 @@ class Side(Enum):
     """The rank has no such side (a sender has no result)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommFact:
+class CommFact(Struct, frozen=True):
     """One communication call of a rank, judged."""
 
     call: CommCall
@@ -54,8 +53,7 @@ class CommFact:
     after_backward: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SymptomFact:
+class SymptomFact(Struct, frozen=True):
     """The first record of one kind of symptom."""
 
     kind: SymptomKind
@@ -63,8 +61,7 @@ class SymptomFact:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """The trainable weights that the first records of a step read (:mod:`firstnan.rank.weights`)."""
 
     marks: Mapping[str, int]
@@ -74,8 +71,7 @@ class Weights:
     """All of them are finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankSummary:
+class RankSummary(Struct, frozen=True):
     """What is kept of one rank and step."""
 
     step: int

@@ -21,7 +21,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.dump.records import Record
 from firstnan.dump.view import Overview, RankView
@@ -45,8 +46,7 @@ MAX_WINDOWS = 64
 """So many windows without an answer: the rest is looked at whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The records with ``start <= index < stop``."""
 
     start: int

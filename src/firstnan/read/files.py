@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+
+from msgspec import Struct
 
 MAX_BYTES = 64 << 30
 """A file beyond this is not a dump (the writer itself refuses more than 10 GB)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Why a file could not be read."""
 
     missing: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Report, RootCause
 from firstnan.dump.call_site import CallSite

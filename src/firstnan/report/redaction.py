@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Note, NoteValue, Report, RootCause
 from firstnan.dump.call_site import Frame

@@ -10,10 +10,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
@@ -32,8 +33,7 @@ _PATIENCE = 1.0
 """Seconds in which a worker that was told to end may do so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """What stands in place of a result that could not be had."""
 
     reason: str
@@ -48,8 +48,7 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A machine of a cluster."""
 
     id: str
@@ -57,8 +56,7 @@ class Node:
     """For people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where the files of one item are."""
 
     bytes: int = 0
@@ -242,8 +240,7 @@ def opened(options: Options) -> Iterator[Engines]:
         yield cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(Struct, frozen=True):
     """Engines of this machine."""
 
     jobs: int | None = None

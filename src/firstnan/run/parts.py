@@ -12,9 +12,11 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import firstnan
 from firstnan.dump.call_site import CallSite
@@ -35,16 +37,14 @@ MAX_PACKED = 64 << 20
 """Bytes of one rank's data, unpacked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """Where one record was called from, and what was wrong with the files that say so."""
 
     site: CallSite
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A second look at a rank, made when another part asked for it."""
 
     summary: RankSummary
@@ -58,8 +58,7 @@ class Answered:
         return (self.whole, self.wanted, self.weights) == (question.whole, question.wanted, question.weights)
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """What tells a file from another one at the same path."""
 
     size: int
@@ -77,8 +76,7 @@ class Stamp:
         return cls(seen.st_size, seen.st_mtime_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class RankPart:
+class RankPart(Struct, frozen=True):
     """One rank of one step, as its host saw it."""
 
     folder: RankFolder
@@ -101,8 +99,7 @@ class RankPart:
     """Records that another part asked for by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one host saw."""
 
     host: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem, ProblemKind

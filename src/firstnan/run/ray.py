@@ -21,10 +21,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import ray
+from msgspec import Struct
 from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -137,8 +137,7 @@ def _named(one: tuple[str, str, str], all_of_them: Sequence[tuple[str, str, str]
     return Node(node, f"{host} {address} {node[:8]}")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """The cluster that this process is connected to."""
 
     nodes: tuple[Node, ...]
@@ -152,8 +151,7 @@ class Cluster:
         return Tasks(self, places)
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(Struct):
     """One item on its way."""
 
     position: int
@@ -228,8 +226,7 @@ class Tasks:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Died:
+class _Died(Struct, frozen=True):
     """What stands in place of the result of a task whose worker died, or whose node is gone."""
 
     reason: str

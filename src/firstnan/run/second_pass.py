@@ -20,8 +20,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.dump.view import RankView
@@ -41,16 +43,14 @@ MOST_RECEIVES = 64
 """Earlier receives of one rank that are asked for, the first ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Calls of one rank whose records are wanted: series and number (from 0) in it."""
 
     world: tuple[int, ...]
     calls: frozenset[tuple[Series, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What one rank is asked again."""
 
     summary: RankSummary
@@ -110,8 +110,7 @@ def with_calls(
     return _shown(summary, _facts(view, watch, parents_of, summary, places), windows)
 
 
-@dataclass(frozen=True, slots=True)
-class AllCalls:
+class AllCalls(Struct, frozen=True):
     """All calls of a rank that made few: what a second look at any of them would show."""
 
     log: tuple[tuple[int, tuple[CallKey, ...]], ...]

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, RootCause, SymptomKind
 from firstnan.causes.loss_scaler import is_after_forward

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from firstnan.answer.model import Report
 from firstnan.dump.language import Language
@@ -42,8 +43,7 @@ class View(Enum):
     """Step 2: the first anomaly on one rank (``firstnan trace``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """How a report is to be shown."""
 
     language: Language = Language.EN

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 import firstnan
 from firstnan.answer.model import CollectiveReport, RankState, Report
@@ -34,8 +35,7 @@ _COLOURS = {True: "terrible", False: "good"}
 Event = dict[str, object]
 
 
-@dataclass(slots=True)
-class Slice:
+class Slice(Struct):
     """One record of a rank on its way into the trace."""
 
     rank: int

@@ -6,8 +6,9 @@ Rules are told in :mod:`matching`; here they become keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from firstnan.dump.problems import ProblemKind
 from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge, group_id
@@ -76,8 +77,7 @@ def totals(counts: Mapping[CallKey, int], rank: int, world: tuple[int, ...], wor
     return found
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """How often one rank made the calls of each series."""
 
     made: Mapping[Series, int] | None

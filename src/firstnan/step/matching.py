@@ -28,7 +28,8 @@ The work is one pass over the calls of each rank: linear in ranks x calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from firstnan.answer.model import MatchState
 from firstnan.operators.communication import CallKey, group_id
@@ -41,8 +42,7 @@ SAME_SIZE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "all_g
 """Families whose members all put in tensors of one size."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedCall:
+class MatchedCall(Struct, frozen=True):
     """One communication call over its members."""
 
     api: str
@@ -76,8 +76,7 @@ class MatchedCall:
         return self.key if isinstance(self.key, tuple) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """All calls of one step."""
 
     calls: tuple[MatchedCall, ...]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from firstnan.rank.events import Event
@@ -39,8 +40,7 @@ class SkipDoubt(Enum):
     """The next step begins with other weights: the update was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankOutcome:
+class RankOutcome(Struct, frozen=True):
     """One rank's first live event and where it came from."""
 
     rank: int
@@ -51,8 +51,7 @@ class RankOutcome:
     """Ranks that it came from (absent ones for MISSING)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """All first live events of one step."""
 
     outcomes: tuple[RankOutcome, ...]

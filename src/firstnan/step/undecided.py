@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from firstnan.rank.events import LIVE_ENDINGS, Ending, Event
 from firstnan.step.origins import Arrival, RankOutcome, Spread

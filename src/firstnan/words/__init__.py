@@ -14,7 +14,8 @@ import math
 import os
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import Note, NoteValue
 from firstnan.dump.language import Language
@@ -28,8 +29,7 @@ class Words(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of a sentence."""
 
     text: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, NoteValue
 from firstnan.dump.records import Direction, Record, Scalar, TensorStat
@@ -12,8 +13,7 @@ from firstnan.operators.table import short_api
 from firstnan.rank.events import Event
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One event as the tests see it."""
 
     event: Event

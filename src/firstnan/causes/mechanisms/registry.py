@@ -7,7 +7,7 @@ fit says nothing. Communication is judged in :mod:`root_cause`, peers in :mod:`p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms import domain, entry
@@ -16,8 +16,7 @@ from firstnan.causes.mechanisms.case import Case, Test, found
 from firstnan.rank.events import Event, EventKind
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One mechanism and what proves it."""
 
     kind: MechanismKind

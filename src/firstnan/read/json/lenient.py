@@ -12,7 +12,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.read.json import memory
 
@@ -37,8 +39,7 @@ _ESCAPE = re.compile(
 _KEYS_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """The place from which on the text could not be used."""
 
     offset: int
@@ -48,8 +49,7 @@ class Cut:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Oddity:
+class Oddity(Struct, frozen=True):
     """Something unusual that was read all the same."""
 
     detail: str
@@ -57,8 +57,7 @@ class Oddity:
     """True: a part of the text was left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """What a text held."""
 
     value: object = None

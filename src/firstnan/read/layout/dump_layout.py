@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import FileKind, RankFolder
@@ -34,8 +36,7 @@ _PREFERRED = ("update_actor", "actor_train", "pynative")
 of reinforcement learning recipes, and the part of a MindSpore model that runs operator by operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """What was found at a path."""
 
     root: Path
@@ -116,8 +117,7 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
     return int(match[1] or 0) if match else None
 
 
-@dataclass(slots=True)
-class _Dump:
+class _Dump(Struct):
     """One folder that holds step folders (or rank folders): a dump of its own."""
 
     label: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from firstnan.read.files import kind_of, reason
 
@@ -14,8 +15,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 _LONGEST_NUMBER = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One name in a folder."""
 
     name: str
@@ -25,8 +25,7 @@ class Entry:
     """After following links."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unlistable:
+class Unlistable(Struct, frozen=True):
     """Why a folder could not be listed."""
 
     detail: str

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import FileKind, RankFolder
@@ -27,8 +29,7 @@ _SAMPLE = 4096
 _Key = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """What one node has at the path."""
 
     layout: Layout | None = None
@@ -39,8 +40,7 @@ class Listing:
     """Why the node could not tell what it has."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeListing:
+class NodeListing(Struct, frozen=True):
     """A listing, and the node that it is from."""
 
     node: str
@@ -49,8 +49,7 @@ class NodeListing:
     listing: Listing
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """A rank folder on one node."""
 
     node: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from firstnan.dump.folders import FileKind
 from firstnan.read.files import kind_of, reason
@@ -14,8 +15,7 @@ _TOOL_ERRORS = "dump_error_info.log"
 _DEBUG = "debug.json"
 
 
-@dataclass(frozen=True, slots=True)
-class RankFiles:
+class RankFiles(Struct, frozen=True):
     """The files of one rank folder that matter."""
 
     dump_bytes: int | None

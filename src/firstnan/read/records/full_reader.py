@@ -6,7 +6,7 @@ Features are detected, never versions. Whatever is wrong with the content become
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind

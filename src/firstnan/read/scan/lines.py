@@ -9,7 +9,7 @@ lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordName
@@ -76,8 +76,7 @@ def build(builder: RecordBuilder, full: str, raw: dict[str, object], index: int)
     return record
 
 
-@dataclass(frozen=True, slots=True)
-class _Operator:
+class _Operator(Struct, frozen=True):
     """What the lines of one operator's records mean."""
 
     name: RecordName

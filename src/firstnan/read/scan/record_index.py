@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+
+from msgspec import Struct
 
 from firstnan.read.files import Fault, open_regular, reason
 from firstnan.read.json import lenient
@@ -33,8 +34,7 @@ class Doubt(Exception):  # noqa: N818  (no error: the file may be sound and is r
     """The file is not laid out as MSProbe writes it, or is not sure to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """Some whole records of a file, one behind the other."""
 
     offset: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.answer.model import CollectiveReport, Report
 from firstnan.dump.language import Language
@@ -15,8 +17,7 @@ _NAME = 48
 """Bytes of a record name in a list, about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
+class Embedded(Struct, frozen=True):
     """JSON text for the page."""
 
     text: str

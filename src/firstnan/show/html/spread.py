@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import Hop
 from firstnan.dump.printable import show
@@ -18,8 +19,7 @@ _WORDED = ("parameters", "unrecorded")
 """``Hop.via`` values that are words of ours, not names of APIs."""
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """Ranks that were reached together."""
 
     ranks: set[int]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import CollectiveReport, MatchState, RootCause, Where
 from firstnan.dump.language import Language
@@ -22,8 +23,7 @@ _RECEIVING = ("recv", "irecv")
 _P2P = (*_SENDING, *_RECEIVING, "batch_isend_irecv")
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(Struct):
     """Calls of one API in one group, one after the other, in which the same happened to the same ranks."""
 
     first: CollectiveReport

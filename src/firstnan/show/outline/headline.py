@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.answer.model import Mechanism, MechanismKind, Note, NoteValue, Report, RootCause, Where
 from firstnan.dump.language import Language
@@ -20,8 +21,7 @@ GAPS = {f"evidence.rank_{gap}": gap for gap in ("absent", "left_out", "cut", "em
 _DTYPE = re.compile(r"[a-z][a-z0-9_]{1,20}")
 
 
-@dataclass(frozen=True, slots=True)
-class CauseGroup:
+class CauseGroup(Struct, frozen=True):
     """The same cause on one or several ranks: one block for people."""
 
     cause: RootCause

@@ -7,8 +7,9 @@ escapes it for its markup and never takes it for markup.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from firstnan.answer.model import Note, NoteValue
 from firstnan.dump.language import Language
@@ -33,8 +34,7 @@ class Tone(Enum):
     """Non-finite; a source."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A run of text on one line."""
 
     text: str
@@ -46,15 +46,13 @@ class Span:
 Line = tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Running text."""
 
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """A list entry, ``depth`` levels deep; numbered when ``number`` is given."""
 
     line: Line
@@ -62,23 +60,20 @@ class Item:
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A labelled value."""
 
     label: str
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """A source line."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows under a header; numbers stand to the right."""
 
     header: tuple[str, ...]
@@ -90,16 +85,14 @@ class Table:
 Block = Paragraph | Item | Field | Code | Table
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled part."""
 
     title: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The answer in one sentence, then the parts."""
 
     headline: Line
