@@ -46,7 +46,7 @@ def test_a_scan_ends_with_0_and_says_what_is_suspected(tmp_path: Path, capsys: p
 
 def test_a_part_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(["scan", HEALTHY], capsys)
-    assert (code, json.loads(out)["schema"]) == (0, "firstnan.part/1")
+    assert (code, json.loads(out)["schema"]) == (0, "firstnan.part/2")
 
 
 def test_the_words_of_a_scan_are_chinese_where_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_runs import INF, NAN, Run, group, named, t, the_cause
 from msgspec.structs import replace
@@ -209,41 +212,66 @@ def two(tmp_path: Path) -> list[Path]:
     return files
 
 
-DAMAGE = {
-    "cut": lambda text: text[: len(text) // 2],
-    "empty": lambda _: "",
-    "no object": lambda _: "[]",
-    "another schema": lambda text: text.replace("firstnan.part/1", "firstnan.part/99"),
-    "a report": lambda text: text.replace("firstnan.part/1", "firstnan.report/1"),
-    "deep": lambda _: "[" * 100_000,
-    "ranks of another type": lambda text: json.dumps({**json.loads(text), "ranks": 3}),
-    "a rank that is no object": lambda text: json.dumps({**json.loads(text), "ranks": [3]}),
-    "data that is no base64": lambda text: json.dumps({**json.loads(text), "ranks": [{"data": "%%%"}]}),
-    "data that is not packed": lambda text: json.dumps({**json.loads(text), "ranks": [{"data": "aGFsbG8="}]}),
-    "data of another form": lambda text: json.dumps(
-        {**json.loads(text), "ranks": [{"data": parts._packed({"folder": 1})}]}
-    ),
-    "data that grows beyond measure": lambda text: json.dumps(
-        {**json.loads(text), "ranks": [{"data": parts._packed(" " * (parts.MAX_PACKED + 1))}]}
-    ),
-    "deep data": lambda text: json.dumps({**json.loads(text), "ranks": [{"data": deep()}]}),
-    "no host": lambda text: json.dumps({key: value for key, value in json.loads(text).items() if key != "host"}),
-    "ranks of another folder": lambda text: json.dumps({**json.loads(text), "ranks": [{"data": other_rank(text)}]}),
-}
+def packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content)).decode()
 
 
-def deep() -> str:
-    import base64
-    import zlib
+def with_rank(text: str, content: bytes) -> str:
+    """The part with one rank, of this content."""
+    document = json.loads(text)
+    return json.dumps({**document, "ranks": [{**document["ranks"][0], "data": packed(content)}]})
 
-    return base64.b64encode(zlib.compress(b"[" * 100_000)).decode()
+
+def with_head(text: str, **changes: object) -> str:
+    return json.dumps({**json.loads(text), **changes})
 
 
 def other_rank(text: str) -> str:
-    raw = parts._unpacked(json.loads(text)["ranks"][0]["data"])
-    assert isinstance(raw, dict)
+    content = zlib.decompress(base64.b64decode(json.loads(text)["ranks"][0]["data"]))
+    raw = msgspec.msgpack.decode(content)
     raw["summary"]["rank"] += 7
-    return parts._packed(raw)
+    return with_rank(text, msgspec.msgpack.encode(raw))
+
+
+ARRAY, MAP, ENDLESS = b"\x91", b"\x81", b"\xff\xff\xff\xff"
+DAMAGE: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda _: "",
+    "no object": lambda _: "[]",
+    "another schema": lambda text: text.replace("firstnan.part/2", "firstnan.part/99"),
+    "the schema before": lambda text: text.replace("firstnan.part/2", "firstnan.part/1"),
+    "a schema that is no text": lambda text: with_head(text, schema=[{}]),
+    "a report": lambda text: text.replace("firstnan.part/2", "firstnan.report/1"),
+    "deep": lambda _: "[" * 100_000,
+    "deep where nothing is expected": lambda text: '{"x": ' + "[" * 100_000 + "]" * 100_000 + "," + text[1:],
+    "ranks of another type": lambda text: with_head(text, ranks=3),
+    "a rank that is no object": lambda text: with_head(text, ranks=[3]),
+    "asked for what is no rank": lambda text: with_head(text, asked=["0"]),
+    "rules that are no text": lambda text: with_head(text, rules=packed(msgspec.msgpack.encode(3))),
+    "a layout of another form": lambda text: with_head(text, layout=packed(msgspec.msgpack.encode({"root": 3}))),
+    "data that is no base64": lambda text: with_head(text, ranks=[{**json.loads(text)["ranks"][0], "data": "%%%"}]),
+    "data that is not packed": lambda text: with_head(
+        text, ranks=[{**json.loads(text)["ranks"][0], "data": "aGFsbG8="}]
+    ),
+    "data that is cut": lambda text: with_head(
+        text, ranks=[{**json.loads(text)["ranks"][0], "data": json.loads(text)["ranks"][0]["data"][:400]}]
+    ),
+    "data of another form": lambda text: with_rank(text, msgspec.msgpack.encode({"folder": 1})),
+    "data with something behind": lambda text: with_rank(
+        text, zlib.decompress(base64.b64decode(json.loads(text)["ranks"][0]["data"])) + b"\x00"
+    ),
+    "data that grows beyond measure": lambda text: with_rank(text, b"\xc0" * (parts.MAX_PACKED + 1)),
+    "deep data": lambda text: with_rank(text, ARRAY * 100_000),
+    "deep data where nothing is expected": lambda text: with_rank(text, MAP + b"\xa1x" + ARRAY * 100_000 + b"\x01"),
+    "deep keys": lambda text: with_rank(text, MAP * 100_000),
+    "a list of more than there is": lambda text: with_rank(text, MAP + b"\xa8answered" + b"\xdd" + ENDLESS),
+    "a map of more than there is": lambda text: with_rank(text, MAP + b"\xa5sites" + b"\xdf" + ENDLESS),
+    "a text of more than there is": lambda text: with_rank(text, MAP + b"\xa6folder" + b"\xdb" + ENDLESS),
+    "a text that is no UTF-8": lambda text: with_rank(text, b"\xa2\xff\xff"),
+    "an extension": lambda text: with_rank(text, b"\xd4\x01\x00"),
+    "no host": lambda text: json.dumps({key: value for key, value in json.loads(text).items() if key != "host"}),
+    "ranks of another folder": other_rank,
+}
 
 
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
@@ -363,7 +391,7 @@ def test_a_step_that_is_empty_on_one_host_is_not_empty(tmp_path: Path) -> None:
 
 def test_the_head_says_where_a_part_came_from(two: list[Path]) -> None:
     head = json.loads(two[1].read_text())
-    assert head["schema"] == "firstnan.part/1"
+    assert head["schema"] == "firstnan.part/2"
     assert head["host"]
     assert Path(head["path"]).name == "host1"
     (rank,) = head["ranks"]

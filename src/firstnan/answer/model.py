@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, TensorStat
-
-if TYPE_CHECKING:
-    from firstnan.answer.views import CallMap, Surroundings
 
 SCHEMA_VERSION = "firstnan.report/1"
 

@@ -69,7 +69,7 @@ class CallMap(Struct, frozen=True):
     """False: calls before anything was suspected, or long after, are not on the map."""
 
 
-class NearRecord(Struct, frozen=True):
+class NearRecord(Struct, frozen=True, gc=False):
     """One record close to the first bad value of its rank."""
 
     exec_order: int

@@ -17,7 +17,7 @@ class Frame(Struct, frozen=True):
     """The source line as recorded; empty when the dump does not hold it."""
 
 
-class CallSite(Struct, frozen=True):
+class CallSite(Struct, frozen=True, omit_defaults=True):
     """Where one record was called from."""
 
     op_name: str

@@ -51,7 +51,7 @@ class RecordName(Struct, frozen=True):
     direction: Direction
 
 
-class TensorStat(Struct, frozen=True):
+class TensorStat(Struct, frozen=True, gc=False):
     """The statistics of one tensor in one slot of a record."""
 
     slot: str
@@ -107,7 +107,7 @@ class PeerOp(Struct, frozen=True):
     group: str | None
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, omit_defaults=True):
     """One operator call: name, place in the file, every tensor and scalar argument."""
 
     name: RecordName

@@ -133,7 +133,7 @@ _REDUCE_OP = re.compile(r"(?i)\b(SUM|AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR|PREMUL_SU
 _BATCH = "batch_isend_irecv"
 
 
-class CommCall(Struct, frozen=True):
+class CommCall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One rank's part of one communication call."""
 
     index: int

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from firstnan.answer.model import RunUp
+from firstnan.answer.views import NearRecord
 from firstnan.dump.records import Direction, Record, TensorStat
-
-if TYPE_CHECKING:
-    from firstnan.answer.model import RunUp
-    from firstnan.answer.views import NearRecord
 
 
 class EventKind(Enum):
@@ -68,7 +65,7 @@ class Origin(Enum):
     """Bad from the first record on."""
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, omit_defaults=True):
     """One birth, entry or receive on a rank, with everything the final answer needs of it."""
 
     kind: EventKind

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:  # not needed where nothing is suspected, and that is where time counts
-    from firstnan.answer.model import SymptomKind
-    from firstnan.dump.problems import Problem
-    from firstnan.operators.communication import CallKey, CommCall
-    from firstnan.rank.events import Ending, Event
+from firstnan.answer.model import SymptomKind
+from firstnan.dump.problems import Problem
+from firstnan.operators.communication import CallKey, CommCall
+from firstnan.rank.events import Ending, Event
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
 """Record names -> name of the caller for these and for their callers (construct.json)."""
@@ -40,7 +38,7 @@ class Side(Enum):
     """The rank has no such side (a sender has no result)."""
 
 
-class CommFact(Struct, frozen=True):
+class CommFact(Struct, frozen=True, gc=False, omit_defaults=True):
     """One communication call of a rank, judged."""
 
     call: CommCall
@@ -71,7 +69,7 @@ class Weights(Struct, frozen=True):
     """All of them are finite."""
 
 
-class RankSummary(Struct, frozen=True):
+class RankSummary(Struct, frozen=True, omit_defaults=True):
     """What is kept of one rank and step."""
 
     step: int
@@ -113,8 +111,6 @@ class RankSummary(Struct, frozen=True):
 
     def outlasts(self, fact: CommFact) -> bool:
         """The call's bad value was still spreading, long after it, where the look at this rank ended."""
-        from firstnan.rank.events import Ending
-
         return Ending.BEYOND in fact.onward and self.horizon is not None and self.horizon - fact.call.index >= LONG
 
     @property

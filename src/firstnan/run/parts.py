@@ -1,21 +1,22 @@
-"""Part files: what one host saw of its ranks, so that the rest can be done anywhere (schema ``firstnan.part/1``).
+"""Part files: what one host saw of its ranks, so that the rest can be done anywhere (schema ``firstnan.part/2``).
 
 A part file is JSON. Its head says in plain words which host and folders it came from; what the analysis needs of a rank
-stands beside it in packed form (``data``: JSON, deflated, in base64): some KB for a rank on which something is
+stands beside it in packed form (``data``: MessagePack, deflated, in base64): some KB for a rank on which something is
 suspected, less for a healthy one. It holds names, source lines and paths of the dump, like a report.
+
+A part file is untrusted: :func:`read` checks every value against its type and bounds what it unpacks.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 import firstnan
@@ -23,18 +24,28 @@ from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem
-from firstnan.dump.records import Record
-from firstnan.operators.communication import CallKey
+from firstnan.dump.records import Record, TensorStat
+from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
-from firstnan.run.codec import CodecError, decode, encode
 from firstnan.run.second_pass import AllCalls, Question, Wanted
 
-SCHEMA = "firstnan.part/1"
+SCHEMA = "firstnan.part/2"
 MAX_BYTES = 256 << 20
 """Bytes of a part file that is read."""
 MAX_PACKED = 64 << 20
 """Bytes of one rank's data, unpacked."""
+MAX_UNPACKED = 1 << 30
+"""Bytes of the data of all ranks of a part file, unpacked."""
+
+_HINT = "give files that 'firstnan scan' wrote"
+_INTEGERS = (-(2**63), 2**64 - 1)
+"""The integers of MessagePack."""
+
+_NOTHING = Raw(b"\xc0")
+"""None in MessagePack."""
+
+T = TypeVar("T")
 
 
 class Site(Struct, frozen=True):
@@ -76,7 +87,7 @@ class Stamp(Struct, frozen=True):
         return cls(seen.st_size, seen.st_mtime_ns)
 
 
-class RankPart(Struct, frozen=True):
+class RankPart(Struct, frozen=True, omit_defaults=True):
     """One rank of one step, as its host saw it."""
 
     folder: RankFolder
@@ -89,8 +100,8 @@ class RankPart(Struct, frozen=True):
     """Ranks that all its calls name."""
     weights: Weights | None = None
     """The weights that the step begins with; None: only one step was scanned."""
-    calls: AllCalls | None = None
-    """All calls, where they are few."""
+    calls: Raw = field(default_factory=lambda: _NOTHING)
+    """All calls, where they are few: many ranks have them, few are asked (:func:`calls_of`)."""
     sites: Mapping[str, Site] | None = None
     """Record name -> call site, for the records that can be named."""
     answered: tuple[Answered, ...] = ()
@@ -118,39 +129,79 @@ class Part(Struct, frozen=True):
     """Steps that were asked for; None: all."""
 
 
+def packed_calls(calls: AllCalls | None) -> Raw:
+    """Calls as a part holds them."""
+    return Raw(_encoded(calls))
+
+
+def calls_of(part: RankPart) -> AllCalls | None:
+    """All calls of the rank; None where they are many."""
+    return _CALLS.decode(part.calls)
+
+
+class _Tool(Struct, frozen=True):
+    name: str = "firstnan"
+    version: str = firstnan.__version__
+
+
+class _PackedRank(Struct, frozen=True):
+    """The first four are for people; :func:`read` uses ``data`` alone."""
+
+    step: int
+    rank: int
+    folder: str
+    suspected: bool
+    data: bytes
+    """A :class:`RankPart`."""
+
+
+class _File(Struct, frozen=True):
+    """A part file as JSON; bytes are in base64."""
+
+    schema: str
+    tool: _Tool
+    host: str
+    path: str
+    asked: tuple[int, ...] | None
+    asked_steps: tuple[int, ...] | None
+    excluded: tuple[str, ...]
+    rules: bytes
+    """A text."""
+    layout: bytes
+    """A :class:`Layout` without its folders."""
+    ranks: tuple[_PackedRank, ...]
+
+
+class _Marked(Struct, frozen=True):
+    """What every part file has, whatever its version."""
+
+    schema: object = None
+
+
 def to_text(part: Part) -> str:
     """A part as JSON text, ending with a line end."""
-    document = {
-        "schema": SCHEMA,
-        "tool": {"name": "firstnan", "version": firstnan.__version__},
-        "host": part.host,
-        "path": part.path,
-        "asked": encode(part.asked),
-        "asked_steps": encode(part.asked_steps),
-        "excluded": encode(part.excluded),
-        "rules": _packed(part.rules),
-        "layout": _packed(encode(replace(part.layout, folders=()))),
-        "ranks": [_rank(one) for one in part.ranks],
-    }
-    return "{\n" + ",\n".join(f" {json.dumps(key)}: {_shown(value)}" for key, value in document.items()) + "\n}\n"
-
-
-def _shown(value: object) -> str:
-    """One line for each item of the head, and for each rank."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(f"  {json.dumps(item, allow_nan=False)}" for item in value) + "\n ]"
-    return json.dumps(value, allow_nan=False)
-
-
-def _rank(part: RankPart) -> dict[str, object]:
-    """The first four are for people; what is read back stands in ``data``."""
-    return {
-        "step": part.folder.step,
-        "rank": part.folder.rank,
-        "folder": str(part.folder.path),
-        "suspected": part.summary.suspect is not None,
-        "data": _packed(encode(part)),
-    }
+    file = _File(
+        schema=SCHEMA,
+        tool=_Tool(),
+        host=_clean(part.host),
+        path=_clean(part.path),
+        asked=part.asked,
+        asked_steps=part.asked_steps,
+        excluded=tuple(map(_clean, part.excluded)),
+        rules=_pack(part.rules),
+        layout=_pack(replace(part.layout, folders=())),
+        ranks=tuple(
+            _PackedRank(
+                step=one.folder.step,
+                rank=one.folder.rank,
+                folder=_clean(str(one.folder.path)),
+                suspected=one.summary.suspect is not None,
+                data=_pack(one),
+            )
+            for one in part.ranks
+        ),
+    )
+    return msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n"
 
 
 def read(path: Path) -> Part:
@@ -159,69 +210,148 @@ def read(path: Path) -> Part:
     Raises:
         InputError: it cannot be read, or is no part file of this version.
     """
-    document = _document(path)
-    schema = document.get("schema")
+    raw = _content(path)
+    try:
+        schema = msgspec.json.decode(raw, type=_Marked).schema
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{path} is no part file: {error}", hint=_HINT) from error
     if schema is None:
-        raise InputError(f"{path} is no part file", hint="give files that 'firstnan scan' wrote")
+        raise InputError(f"{path} is no part file", hint=_HINT)
     if schema != SCHEMA:
         raise InputError(f"{path} has schema {schema!r}", hint=f"this version reads {SCHEMA!r}, from 'firstnan scan'")
     try:
-        ranks = tuple(_read_rank(one) for one in decode(tuple[Any, ...], document.get("ranks")))
-        layout: Layout = decode(Layout, _unpacked(document.get("layout")))
-        return Part(
-            host=decode(str, document.get("host")),
-            path=decode(str, document.get("path")),
-            rules=decode(str, _unpacked(document.get("rules"))),
-            excluded=decode(tuple[str, ...], document.get("excluded")),
-            ranks=ranks,
-            layout=replace(layout, folders=tuple(one.folder for one in ranks)),
-            asked=decode(tuple[int, ...] | None, document.get("asked")),
-            asked_steps=decode(tuple[int, ...] | None, document.get("asked_steps")),
-        )
-    except (CodecError, RecursionError) as error:
+        return _part(msgspec.json.decode(raw, type=_File))
+    except (msgspec.DecodeError, RecursionError, zlib.error) as error:
         raise InputError(f"{path} is damaged, or of another version: {error}", hint="scan that host again") from error
 
 
-def _document(path: Path) -> dict[str, Any]:
-    hint = "give files that 'firstnan scan' wrote"
+def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        document = json.loads(raw) if len(raw) <= MAX_BYTES else None
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}", hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no part file: {error}", hint=hint) from error
+        raise InputError(f"{path}: {error.strerror or error}", hint=_HINT) from error
     if len(raw) > MAX_BYTES:
-        raise InputError(f"{path} is larger than {MAX_BYTES} bytes", hint=hint)
-    if not isinstance(document, dict):
-        raise InputError(f"{path} is no part file", hint=hint)
-    return document
+        raise InputError(f"{path} is larger than {MAX_BYTES} bytes", hint=_HINT)
+    return raw
 
 
-def _read_rank(raw: object) -> RankPart:
-    if not isinstance(raw, dict):
-        raise CodecError("a rank that is no object")
-    part: RankPart = decode(RankPart, _unpacked(raw.get("data")))
+def _part(file: _File) -> Part:
+    ranks: list[RankPart] = []
+    share = _Sharing()
+    left = MAX_UNPACKED
+    for one in file.ranks:
+        content = _inflated(one.data, min(left, MAX_PACKED))
+        left -= len(content)
+        ranks.append(share.rank(_checked(_RANK.decode(content))))
+    layout = _LAYOUT.decode(_inflated(file.layout, MAX_PACKED))
+    return Part(
+        host=file.host,
+        path=file.path,
+        rules=_TEXT.decode(_inflated(file.rules, MAX_PACKED)),
+        excluded=file.excluded,
+        ranks=tuple(ranks),
+        layout=replace(layout, folders=tuple(one.folder for one in ranks)),
+        asked=file.asked,
+        asked_steps=file.asked_steps,
+    )
+
+
+def _checked(part: RankPart) -> RankPart:
+    calls_of(part)
     folder, summary = part.folder, part.summary
     if (folder.step, folder.rank) != (summary.step, summary.rank):
-        raise CodecError(f"rank {folder.rank} holds what was seen of rank {summary.rank}")
-    return part
+        raise msgspec.ValidationError(f"rank {folder.rank} holds what was seen of rank {summary.rank}")
+    return replace(part, calls=part.calls.copy())  # lest it keeps everything alive that it was read from
 
 
-def _packed(value: object) -> str:
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+class _Sharing:
+    """Equal values of a rank's calls become one: API and slot names, shapes, groups. There are very many calls."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Any] = {}
+
+    def rank(self, part: RankPart) -> RankPart:
+        summary = part.summary
+        facts = (replace(fact, call=self._call(fact.call), onward=self._one(fact.onward)) for fact in summary.calls)
+        mentioned = self._one(summary.mentioned)
+        return replace(part, summary=replace(summary, calls=tuple(facts), mentioned=mentioned))
+
+    def _call(self, call: CommCall) -> CommCall:
+        return replace(
+            call,
+            api=self._one(call.api),
+            group=self._one(call.group),
+            group_label=self._one(call.group_label),
+            sent=tuple(map(self._tensor, call.sent)),
+            received=tuple(map(self._tensor, call.received)),
+        )
+
+    def _tensor(self, stat: TensorStat) -> TensorStat:
+        return replace(stat, slot=self._one(stat.slot), dtype=self._one(stat.dtype), shape=self._one(stat.shape))
+
+    def _one(self, value: T) -> T:
+        return cast("T", self._known.setdefault(value, value))
 
 
-def _unpacked(raw: object) -> object:
-    if not isinstance(raw, str):
-        raise CodecError("packed data that is no text")
+def _inflated(packed: bytes, most: int) -> bytes:
+    opened = zlib.decompressobj()
+    content = opened.decompress(packed, most + 1)
+    if len(content) > most or not opened.eof:
+        raise msgspec.DecodeError(f"packed data that is cut off or longer than {most} bytes")
+    return content
+
+
+def _pack(value: object) -> bytes:
+    return zlib.compress(_encoded(value), 9)
+
+
+def _encoded(value: object) -> bytes:
     try:
-        opened = zlib.decompressobj()
-        text = opened.decompress(base64.b64decode(raw, validate=True), MAX_PACKED)
-        if not opened.eof:
-            raise CodecError(f"packed data that is cut off or longer than {MAX_PACKED} bytes")
-        return json.loads(text)
-    except (binascii.Error, zlib.error, ValueError) as error:
-        raise CodecError(str(error)) from error
+        return _ENCODER.encode(value)
+    except (OverflowError, UnicodeEncodeError):  # an integer or a text of the dump that MessagePack cannot hold
+        return _ENCODER.encode(_holdable(msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_plain)))
+
+
+def _holdable(value: object) -> object:
+    """Builtin values with integers cut to 64 bits and half characters written out.
+
+    Such integers are sizes, ranks and numbers in names that no run has; numbers of tensors are floats where they are
+    that large.
+    """
+    if isinstance(value, int):
+        return value if isinstance(value, bool) else max(_INTEGERS[0], min(value, _INTEGERS[1]))
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, dict):
+        return {_holdable(key): _holdable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_holdable(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_holdable(item) for item in value)
+    return value
+
+
+def _clean(text: str) -> str:
+    """The text in UTF-8: names of files need not be."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _plain(value: object) -> bytes:
+    """A path as the bytes that the system knows it by."""
+    if isinstance(value, Path):
+        return os.fsencode(value)
+    raise NotImplementedError(f"no form for {type(value).__name__}")
+
+
+def _typed(expected: type[T], raw: object) -> T:
+    if expected is Path and isinstance(raw, bytes):
+        return expected(os.fsdecode(raw))  # type: ignore[call-arg]
+    return raw  # type: ignore[return-value]  # msgspec refuses what is not of the type
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
+_RANK = msgspec.msgpack.Decoder(RankPart, dec_hook=_typed)
+_CALLS = msgspec.msgpack.Decoder(AllCalls | None)
+_LAYOUT = msgspec.msgpack.Decoder(Layout, dec_hook=_typed)
+_TEXT = msgspec.msgpack.Decoder(str)

@@ -204,7 +204,7 @@ def _asked_for(found: StepAnswer, calls: Iterable[tuple[int, MatchedCall]]) -> l
     for rank, call in calls:
         series = call.series
         if isinstance(series, Message):
-            series = series._replace(sends=rank == call.sender)
+            series = replace(series, sends=rank == call.sender)
         if series is not None:
             wanted.setdefault(rank, set()).add((series, call.nth))
     return [

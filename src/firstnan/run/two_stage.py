@@ -26,11 +26,12 @@ from firstnan.operators import table
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
+from firstnan.read.json.lenient import collector_off
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.run import dispatch, engines, pipeline, rank_passes
 from firstnan.run.engines import Engines
-from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, read
+from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, calls_of, packed_calls, read
 from firstnan.run.second_pass import Question, with_known_calls
 
 MAX_SITES = 4
@@ -84,10 +85,10 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         folder=replace(folder, path=folder.path.absolute()),
         summary=summary,
         stamp=stamp,
-        made=counted.made,
-        mentioned=counted.mentioned,
+        made=None if summary.made is not None else counted.made,
+        mentioned=frozenset() if summary.made is not None else counted.mentioned,
         weights=counted.weights,
-        calls=calls,
+        calls=packed_calls(calls),
         sites=_sites(folder, summary),
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
         or None,
@@ -155,11 +156,12 @@ def read_all(files: Sequence[Path]) -> tuple[list[Part], list[Problem]]:
         raise UsageError("no part to merge", hint="give files that 'firstnan scan' wrote")
     parts: list[Part] = []
     failures: dict[Path, InputError] = {}
-    for file in files:
-        try:
-            parts.append(read(file))
-        except InputError as error:
-            failures[file] = error
+    with collector_off():
+        for file in files:
+            try:
+                parts.append(read(file))
+            except InputError as error:
+                failures[file] = error
     if not parts:
         raise next(iter(failures.values()))
     return parts, [_unusable(file, error) for file, error in failures.items()]
@@ -373,8 +375,9 @@ def _from_part(part: RankPart, question: Question) -> RankSummary | None:
         return None if part.made is None else replace(question.summary, made=part.made, mentioned=part.mentioned)
     if question.weights and part.weights is not None:
         return replace(question.summary, weights=part.weights)
-    if question.wanted is not None and part.calls is not None:
-        return with_known_calls(question.summary, part.calls, question.wanted)
+    calls = None if question.wanted is None else calls_of(part)
+    if question.wanted is not None and calls is not None:
+        return with_known_calls(question.summary, calls, question.wanted)
     return next((look.summary for look in part.answered if look.answers(question)), None)
 
 

@@ -6,7 +6,6 @@ Rules are told in :mod:`matching`; here they become keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -20,14 +19,14 @@ UNKNOWN_GROUP = "unknown group"
 """Key of all calls whose group this dump does not record."""
 
 
-class Collective(NamedTuple):
+class Collective(Struct, frozen=True, array_like=True, tag=True):
     """Calls of one API in one group."""
 
     key: GroupKey
     api: str
 
 
-class Message(NamedTuple):
+class Message(Struct, frozen=True, array_like=True, tag=True):
     """Messages of one direction, seen from one of its two ends."""
 
     source: int

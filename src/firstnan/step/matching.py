@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from firstnan.answer.model import MatchState
 from firstnan.operators.communication import CallKey, group_id
@@ -135,7 +136,7 @@ def match(summaries: Mapping[int, RankSummary], world: tuple[int, ...]) -> Match
             if series is None:
                 unmatched += summaries[rank].made is None
             elif isinstance(series, Message):
-                sent = series._replace(sends=True)
+                sent = replace(series, sends=True)
                 messages.setdefault((sent, nth), {})[series.sends] = (rank, fact)
             else:
                 by_name = series.key == UNKNOWN_GROUP
@@ -181,7 +182,7 @@ def _collectives(
     found = []
     doubtful: set[Collective] = set()
     for (series, nth), members in groups.items():
-        key, api = series
+        key, api = series.key, series.api
         everyone = key if isinstance(key, tuple) else tuple(sorted(labelled[key]))
         others = [r for r in everyone if r not in members]
         absent, clean, unseen = _without_record(others, series, nth, tallies)
@@ -221,7 +222,7 @@ def _short(tallies: Mapping[int, Tally], labelled: Mapping[str, set[int]]) -> di
     most: dict[Series, int] = {}
     for one in tallies.values():
         for series, count in (one.made or {}).items():
-            both = series._replace(sends=True) if isinstance(series, Message) else series
+            both = replace(series, sends=True) if isinstance(series, Message) else series
             most[both] = max(most.get(both, 0), count)
     found: dict[int, str] = {}
     for series, count in most.items():
@@ -237,7 +238,7 @@ def _short(tallies: Mapping[int, Tally], labelled: Mapping[str, set[int]]) -> di
 def _ends(series: Series, labelled: Mapping[str, set[int]]) -> list[tuple[int, Series]]:
     """The ranks that make the calls of a series, and the series as each of them counts it."""
     if isinstance(series, Message):
-        return [(series.source, series), (series.target, series._replace(sends=False))]
+        return [(series.source, series), (series.target, replace(series, sends=False))]
     ranks = series.key if isinstance(series.key, tuple) else sorted(labelled.get(series.key, ()))
     return [(rank, series) for rank in ranks]
 
