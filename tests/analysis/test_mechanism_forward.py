@@ -14,7 +14,7 @@ from firstnan.causes.mechanisms.registry import explain
 
 Kind = MechanismKind
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
-MASK, MASKED = t(-INF), t(-INF, -INF)
+MASK, MASKED = t(-INF, grad=False), t(-INF, -INF)
 """Some elements masked; all of them."""
 HALF, BRAIN = "float16", "bfloat16"
 ANY_MASK = t(True, False, dtype="bool")

@@ -8,7 +8,7 @@ import pytest
 from made_runs import INF, NAN, Rank, Run, blank, t
 from views import looked_at, suspect
 
-MASK = t(2.0, -INF)
+MASK = t(2.0, -INF, grad=False)
 
 
 def rank() -> Rank:
@@ -55,7 +55,7 @@ def test_a_mask_from_outside_is_counted_until_one_is_written(tmp_path: Path) -> 
 
 
 def test_nothing_but_minus_inf(tmp_path: Path) -> None:
-    nothing_else = t(-INF, -INF)
+    nothing_else = t(-INF, -INF, grad=False)
     made = rank()
     made.op("Torch.full", [[4, 8], -INF], [nothing_else])
     made.op("Torch.triu", [nothing_else], [t(0.0, -INF)])

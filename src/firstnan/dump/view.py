@@ -11,6 +11,7 @@ from msgspec import Struct
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record, RecordName
+from firstnan.dump.values import Number
 
 
 class RankDump(Struct, frozen=True):
@@ -108,6 +109,10 @@ class Watch(Protocol):
 
         ``operator`` is the name of any record of its operator, the same one each time.
         """
+        ...
+
+    def knows_mask(self, largest: Number | None) -> bool:
+        """Whether a legal -Inf was written beside this largest element; the reader of another one must be parsed."""
         ...
 
     def read_mask(self, full: str) -> None:

@@ -39,6 +39,8 @@ class OperatorKind(Enum):
     """A look at memory that may not be filled yet."""
     SATURATOR = "saturator"
     """Finite at infinity: bad in, clean out means swallowed."""
+    SINK = "sink"
+    """Acts on the values that it reads: a bad one that arrives there matters, whatever its result."""
     IGNORED = "ignored"
     """Not looked at."""
 

@@ -20,10 +20,16 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``received_beside_an_overwrite``
     ... and what a communication brought, when only records that write over their own memory (``x[:] = ...``, whose
     memory may have held any garbage of that size) seemed to read it.
+``no_result_proves_nothing``
+    A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
 ``written_in_place``
     ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
+``gradients_hold_no_masks``
+    A -Inf in a norm, in the optimizer or in what the ranks add up once backward has begun is as bad as a +Inf.
+``nothing_before_needs_a_gradient``
+    A tensor that requires a gradient, while no record before gave one that does, is a weight: its -Inf is no mask.
 ``module_repeats``
     A module's record repeats values written inside it; it is an event of its own only when nothing bad was
     written inside.
@@ -41,9 +47,10 @@ from msgspec.structs import replace
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CommCall
+from firstnan.operators.families import NORMS
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
 from firstnan.rank.events import Event, EventKind, Value
-from firstnan.rank.legality import Legality, read_tensors, written_tensors
+from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
 from firstnan.rank.record_table import Table
 from firstnan.rank.structure import Structure
 
@@ -87,8 +94,12 @@ class Flow:
     receives_bad: dict[int, bool] = field(default_factory=dict)
     bad_backward: dict[str, int] = field(default_factory=dict)
     """Names of backward records that take in or give a bad value -> index."""
+    unproven: set[int] = field(default_factory=set)
+    """Indices of records with a bad input and no recorded result."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
+    _first_gradient: int | None = None
+    """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _values: list[Value] = field(default_factory=list)
     _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
     _shut: list[Value] = field(default_factory=list)
@@ -97,7 +108,25 @@ class Flow:
     """module record name -> values written inside it"""
 
     def __post_init__(self) -> None:
-        self.legality = Legality(self.book)
+        self.legality = Legality(self.book, is_gradient=self._is_gradient, is_leaf=self.is_leaf)
+
+    def _is_gradient(self, record: Record) -> bool:
+        """gradients_hold_no_masks: what is added up over the ranks once backward has begun, norms and the optimizer."""
+        index, structure = record.index, self.structure
+        if record.index in self.calls:
+            summed = sums_up(self.calls[index])
+            return summed and (
+                structure.after_backward(index)
+                or (structure.in_backward(index) and structure.module_of(record.name.full) is None)
+            )
+        if structure.in_update(record.name.full):
+            return True
+        api = short_api(record.name)
+        return structure.after_backward(index) and (api in NORMS or api.startswith("_foreach"))
+
+    def is_leaf(self, record: Record, tensor: TensorStat) -> bool:
+        """nothing_before_needs_a_gradient: such a tensor is a weight."""
+        return bool(tensor.requires_grad) and self._first_gradient is not None and self._first_gradient >= record.index
 
     def ends_near(self, index: int) -> bool:
         """Whether what stands at this index may be read where nothing was looked at any more."""
@@ -105,6 +134,7 @@ class Flow:
 
     def run(self) -> None:
         """Goes through the records once, in execution order."""
+        self._first_gradient = self._where_gradients_begin()
         for record in self.records:
             if record.name.full in self.excluded or self.book.is_(record.name, OperatorKind.IGNORED):
                 continue
@@ -117,6 +147,14 @@ class Flow:
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
 
+    def _where_gradients_begin(self) -> int | None:
+        for expected, record in enumerate(self.records):
+            if record.index != expected:
+                return None
+            if any(tensor.requires_grad for tensor in record.outputs):
+                return record.index
+        return None
+
     # -- one record ------------------------------------------------------------------------------------
 
     def _operator(self, record: Record) -> None:
@@ -125,7 +163,7 @@ class Flow:
         if self.book.is_(record.name, OperatorKind.INITIALISER):
             self._initialiser(record)
             return
-        if self.book.is_(record.name, OperatorKind.OBSERVER):
+        if self.book.is_(record.name, OperatorKind.OBSERVER) or (not calls and _only_looks(record)):
             return
         given = written_tensors(record, calls)
         bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
@@ -178,7 +216,7 @@ class Flow:
                 self.memory.setdefault(record.index, value.writer)
         if not live:
             self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
-        if not bad_out and not sending and not self._written_in_place(record, bad_in):
+        if not bad_out and not sending and not self._written_in_place(record, bad_in) and proves_a_drop(record):
             selector = self.book.is_(record.name, OperatorKind.SELECTOR)
             saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
             kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
@@ -189,6 +227,8 @@ class Flow:
                     if not value.uninitialised:
                         self._shut.append(value)
                     self._close(value)
+        elif not bad_out and not sending and not proves_a_drop(record):
+            self.unproven.add(record.index)
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
         """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
@@ -375,6 +415,25 @@ class Flow:
         self, record: Record, kind: EventKind, bad_in: tuple[TensorStat, ...], bad_out: Sequence[TensorStat]
     ) -> None:
         self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
+
+
+def proves_a_drop(record: Record) -> bool:
+    """no_result_proves_nothing: whether a record shows that what it took in did not come out.
+
+    A call that raised, a module that never returned, ``output: []`` and null statistics show nothing. An operator that
+    writes into its first argument has no output of its own.
+    """
+    if not record.has_output or record.distrusted:
+        return False
+    if any(tensor.state.is_unknown and tensor.is_floating for tensor in record.outputs):
+        return False
+    return bool(record.outputs) or short_api(record.name) in OVERWRITES
+
+
+def _only_looks(record: Record) -> bool:
+    """A call that returned no tensor (``stride``, ``tolist``): its reading the value says nothing of where it went."""
+    looked = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
+    return looked and record.has_output and not record.outputs and short_api(record.name) not in OVERWRITES
 
 
 def _same_values(one: TensorStat, other: TensorStat) -> bool:

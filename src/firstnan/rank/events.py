@@ -33,6 +33,8 @@ class Ending(Enum):
     """In what happens after backward: reduction, clipping, optimizer."""
     OUTPUT = "output"
     """In the output of the outermost module or of the last record."""
+    SINK = "sink"
+    """In sampling or clipping: an operator that acts on the value and passes nothing on."""
     CUT = "cut"
     """At the end of a file that is cut: what came next is not known."""
     COMMUNICATION = "communication"
@@ -41,13 +43,15 @@ class Ending(Enum):
     """Dropped by an operator that chooses elements (where, nan_to_num, indexing)."""
     SATURATED = "saturated"
     """Swallowed by an operator that is finite at infinity (tanh, 1/x, clamp)."""
+    OPEN = "open"
+    """In a record without a recorded result: nothing shows whether it went on."""
     UNREAD = "unread"
     """No later record reads it."""
     BEYOND = "beyond"
     """It was still spreading where the look at this rank ended."""
 
 
-LIVE_ENDINGS = frozenset({Ending.LOSS, Ending.GRADIENT, Ending.UPDATE, Ending.OUTPUT, Ending.CUT})
+LIVE_ENDINGS = frozenset({Ending.LOSS, Ending.GRADIENT, Ending.UPDATE, Ending.OUTPUT, Ending.SINK, Ending.CUT})
 
 
 class Origin(Enum):

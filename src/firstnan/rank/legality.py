@@ -11,7 +11,7 @@ function               removes
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
@@ -44,6 +44,10 @@ def written_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorSt
     return record.outputs
 
 
+def _never(*_: object) -> bool:
+    return False
+
+
 @dataclass
 class Legality:
     """Decides which -Inf are legal, record by record in execution order.
@@ -60,13 +64,19 @@ class Legality:
     """rule name -> (count, first example)"""
     count_from: int = 0
     """Records before this index were counted by whoever read them."""
+    is_gradient: Callable[[Record], bool] = field(default=_never)
+    """Whether a forward record computes with gradients or optimizer state: no mask is ever among these."""
+    is_leaf: Callable[[Record, TensorStat], bool] = field(default=_never)
+    """Whether a tensor is a weight, as far as its place tells: no mask either."""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
     _illegal: list[TensorStat] = field(default_factory=list)
 
     def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
         """A -Inf input is legal when its writer's was, or when it has mask form, no writer, and an operator that
         reads masks: one that comes from nowhere into a normalisation or a linear layer is an activation gone bad."""
-        if record.name.direction is Direction.BACKWARD:
+        if tensor.state not in (ValueState.NEG_INF, ValueState.NON_FINITE):
+            return False
+        if record.name.direction is Direction.BACKWARD or is_parameter(tensor) or self.is_gradient(record):
             return False
         known = self._known.get(_key(tensor))
         if known is None and any(_rounded(tensor, one) for one in self._illegal):
@@ -77,6 +87,7 @@ class Legality:
             return False
         if known is None:
             known = tensor.max != -math.inf and short_api(record.name) not in NO_MASKS
+            known = known and not self.is_leaf(record, tensor)
             if known and count:
                 self._count("mask_from_outside", record)
         return known
@@ -91,7 +102,7 @@ class Legality:
             return legal
         if tensor.state is not ValueState.NEG_INF or record.name.direction is Direction.BACKWARD:
             return False
-        legal = self._judge(record, tensor, inputs)
+        legal = not self.is_gradient(record) and self._judge(record, tensor, inputs)
         self._known[_key(tensor)] = legal
         if not legal and len(self._illegal) < MAX_ILLEGAL:
             self._illegal.append(tensor)
@@ -145,6 +156,16 @@ class Legality:
             return
         count, example = self.suppressed.get(rule, (0, record.name.full))
         self.suppressed[rule] = (count + 1, example)
+
+
+def is_parameter(tensor: TensorStat) -> bool:
+    """One of a module's own parameters."""
+    return tensor.slot.startswith("parameters.")
+
+
+def sums_up(calls: Sequence[CommCall]) -> bool:
+    """Whether a communication adds up what its members put in: legal -Inf is only ever compared (MAX)."""
+    return any(call.reduces and call.reduce_op in (None, "SUM", "AVG", "PREMUL_SUM") for call in calls)
 
 
 def is_mask_sum(record: Record, inputs: Sequence[TensorStat]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,9 @@ FIRST_RECORDS = 8
 BLIND_RECORDS = 4
 """So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
 MAX_EVENTS = 400
-"""Most events that are finished; only the first live one decides."""
+"""Most events that go on somewhere and are finished, the first ones; later ones are consequences."""
+MAX_HARMLESS = 400
+"""Most events that end in selection or are not read and are finished, the first ones."""
 MAX_NEXT_CALLS = 64
 """Most communication calls that one value is followed into."""
 PENDING_CALLS = 32
@@ -88,10 +90,27 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     """The flow's first events with their endings, origins and surroundings, in execution order."""
     calls, stale = sorted(flow.calls), _stale_receives(flow)
-    begun = (as_found(event, flow.book) for event in flow.events[:MAX_EVENTS])
+    begun = (as_found(event, flow.book) for event in _kept(flow, found))
     ended = (_finish(flow, event, found, calls, stale) for event in begun)
     events = [replace(event, around=module_around(event, flow.structure)) for event in ended]
     return tuple(_with_recompute(flow, event, events) for event in events)
+
+
+def _kept(flow: Flow, found: Mapping[int, Outcome]) -> Iterator[Event]:
+    """The first events that were dropped, and the first of those that were not: what can decide stands among these,
+    however many harmless ones stand before it."""
+    harmless = others = 0
+    for event in flow.events:
+        outcome = found[event.index]
+        goes_on = outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD}
+        if goes_on or flow.sends_bad.get(event.index) or flow.structure.in_backward(event.index):
+            others += 1
+            if others <= MAX_EVENTS:
+                yield event
+        else:
+            harmless += 1
+            if harmless <= MAX_HARMLESS:
+                yield event
 
 
 def _with_recompute(flow: Flow, event: Event, events: Sequence[Event]) -> Event:
@@ -164,6 +183,8 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     name, structure = record.name, flow.structure
     if name.full in structure.losses:
         return Ending.LOSS
+    if flow.book.is_(name, OperatorKind.SINK):
+        return Ending.SINK
     if name.direction is Direction.BACKWARD:
         return Ending.GRADIENT if name.kind is RecordKind.PARAMETERS_GRAD else None
     if structure.after_backward(record.index) or structure.in_update(name.full):
@@ -177,6 +198,8 @@ def _unread(flow: Flow, record: Record) -> Ending:
     """No reader: a gradient in itself, a result at the top, or dropped."""
     if record.name.direction is Direction.BACKWARD:
         return Ending.BEYOND if flow.ends_near(record.index) else Ending.GRADIENT
+    if record.index in flow.unproven:
+        return Ending.OPEN
     structure = flow.structure
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
@@ -205,7 +228,7 @@ def _blind_from(flow: Flow, truncated: bool) -> int | None:
         index -= 1
     if end - index >= BLIND_RECORDS:
         return index
-    return end if truncated else None
+    return end if truncated or flow.structure.unfinished is not None else None
 
 
 def is_blind(record: Record) -> bool:
@@ -308,6 +331,8 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
     if place == "input_kwargs" and position in WEIGHT_KEYWORDS:
         return position
+    if tensor.state is ValueState.NEG_INF and flow.is_leaf(record, tensor):
+        return "weight"
     if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
         return None if _was_written(flow, record, tensor) else "weight"
     return None

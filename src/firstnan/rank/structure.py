@@ -33,6 +33,9 @@ class Structure:
     backward begins, before a new pass, or at the end."""
     has_apis: bool
     """False for level L0: modules are the operators."""
+    unfinished: str | None = None
+    """The innermost module (or the call) in which the run ended: the last record stands in a module that never
+    returned, or is a call without a result; None: the run ended at the top, or that is not known."""
     inferred: bool = False
     """True: no construct.json; nesting of modules was taken from their paths, operators have no known module."""
     _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
@@ -92,8 +95,10 @@ class Structure:
         return self.by_name.get(record.name.full.replace(".backward", ".forward"))
 
 
-def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> Structure:
+def build(records: Table, parents: Mapping[str, str | None], view: RankView, final: Record | None = None) -> Structure:
     """Structure of one rank from those of its records that are looked at and construct.json's parents.
+
+    ``final`` is the last record of a file that is whole.
 
     Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside
     ``layers.0``.
@@ -135,8 +140,38 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView) -> 
     inferred = usable is not parents
     has_apis = view.overview.has_apis
     return Structure(
-        usable, by_name, frozenset(inner), first, last, frozenset(losses), frozenset(tops), has_apis, inferred
+        usable,
+        by_name,
+        frozenset(inner),
+        first,
+        last,
+        frozenset(losses),
+        frozenset(tops),
+        has_apis,
+        None if inferred else _unfinished(usable, by_name, final),
+        inferred,
     )
+
+
+def _unfinished(parents: Mapping[str, str | None], by_name: Mapping[str, Record], final: Record | None) -> str | None:
+    """Where the run ended, when it ended inside something: a record that has no output, or a module around the last
+    forward record that has none or is not there, while other modules are recorded."""
+    if final is None or final.name.direction is Direction.BACKWARD:
+        return None
+    if not final.has_output:
+        return final.name.full
+    has_modules = any(r.name.kind is RecordKind.MODULE and r.has_output for r in by_name.values())
+    seen, name = {final.name.full}, parents.get(final.name.full)
+    while name and name not in seen and len(seen) < MAX_DEPTH:
+        if name.split(".", 1)[0] in ("Module", "Cell"):
+            module = by_name.get(name)
+            if module is None and has_modules:
+                return name
+            if module is not None and not module.has_output:
+                return name
+        seen.add(name)
+        name = parents.get(name)
+    return None
 
 
 def _parents_from_paths(records: Iterable[Record]) -> dict[str, str | None]:

@@ -87,7 +87,9 @@ def flow_of(
     by_record = {
         r.index: calls(r, over.folder.rank, groups_recorded=over.groups_recorded) for r in table if is_communication(r)
     }
-    nesting = structure.build(table, parents_of([record.name.full for record in table]), view)
+    final = None if over.truncated or not over.end else view.records(over.end - 1, over.end)[0]
+    names = [record.name.full for record in table] + ([final.name.full] if final else [])
+    nesting = structure.build(table, parents_of(names), view, final)
     flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
     flow.legality.count_from = over.end if over.suspect is None else over.suspect
     flow.legality.suppressed = dict(watch.benign)

@@ -26,13 +26,13 @@ from collections import deque
 from collections.abc import Sequence
 
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName, TensorStat
-from firstnan.dump.values import ValueState, limits
+from firstnan.dump.values import Number, ValueState, limits
 from firstnan.dump.view import MaskRole
 from firstnan.operators.bounds import result_bound
 from firstnan.operators.communication import COMMUNICATION_PREFIXES, calls
-from firstnan.operators.families import PRODUCTS, REDUCING_SUMS
+from firstnan.operators.families import NO_MASKS, NORMS, PRODUCTS, REDUCING_SUMS
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
-from firstnan.rank.legality import is_mask_sum, read_tensors, written_tensors
+from firstnan.rank.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
 
 MAX_GARBAGE = 256
 """Records with unfilled memory that are kept, the latest ones."""
@@ -90,6 +90,8 @@ class Lookout:
             return MaskRole.OPEN
         if book.is_(name, OperatorKind.IGNORED):
             return MaskRole.IGNORES
+        if short_api(name) in NO_MASKS or short_api(name) in NORMS:
+            return MaskRole.OPEN
         if name.prefix in COMMUNICATION_PREFIXES or book.is_(name, OperatorKind.INITIALISER):
             return MaskRole.OPEN
         if book.is_(name, OperatorKind.OBSERVER):
@@ -106,6 +108,10 @@ class Lookout:
         self._written(rule, full)
         for value in largest:
             self._remember(value)
+
+    def knows_mask(self, largest: Number | None) -> bool:
+        """Whether a legal -Inf was written beside this largest element."""
+        return largest in self._masks
 
     def read_mask(self, full: str) -> None:
         if not self._wrote:
@@ -130,7 +136,8 @@ class Lookout:
             return False
         communication = calls(record, self.rank)
         taken, given = read_tensors(record, communication), written_tensors(record, communication)
-        illegal_in = any(_is_bad(t) and not self._legal_input(record, t) for t in taken)
+        summed = sums_up(communication)
+        illegal_in = any(_is_bad(t) and (summed or not self._legal_input(record, t)) for t in taken)
         if illegal_in and self.book.is_(name, OperatorKind.BUFFER_VIEW):
             self.garbage.append(record)
             return False
@@ -160,6 +167,11 @@ class Lookout:
 
     def _legal_input(self, record: Record, tensor: TensorStat) -> bool:
         if record.name.direction is Direction.BACKWARD or tensor.state is not _NEG_INF:
+            return False
+        api = short_api(record.name)
+        if api in NO_MASKS or api in NORMS or is_parameter(tensor):
+            return False
+        if tensor.requires_grad and not self.knows_mask(tensor.max):
             return False
         return tensor.max != -math.inf or tensor.numel in self._whole
 

@@ -208,6 +208,8 @@ class Sieve:
                 return False
             if 0 <= output < hit:
                 written.append(largest)
+            elif not self.watch.knows_mask(largest):
+                return False
             else:
                 is_read = True
             hit = self._shadow_text.find(NEGATIVE, hit + 1, stop)

@@ -1,0 +1,130 @@
+"""No bad value is taken for gone without proof: the rules of ``defuse`` and ``sinks`` about what ends where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import INF, NAN, Rank, Run, named, t, the_cause
+
+from firstnan.answer.model import Verdict, Where
+
+PROBABILITIES = t(1.0, 0.0)
+
+
+def trained(rank: Rank) -> None:
+    """A backward pass: what ended in forward before it was not in flight any more."""
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+
+
+def padded_row(rank: Rank) -> None:
+    """A softmax row of nothing but -Inf, dropped at once."""
+    rank.op("Functional.softmax", [t(-INF, grad=False)], [t(NAN)])
+    rank.op("Torch.nan_to_num", [t(NAN)], [PROBABILITIES])
+
+
+@pytest.mark.parametrize("result", [None, [None], []], ids=["raised", "nothing", "empty"])
+def test_no_result_proves_nothing(result: list[None] | None, tmp_path: Path) -> None:
+    """A module that took in a NaN and shows no result has not dropped it: the backward pass tells."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("head", "Linear", [t(1.0)], [t(1.0)]):
+        pass
+    born = "Module.mid.Angle.backward.0"
+    rank._put(born, {"input": [t(1.0)], "output": [t(NAN)]}, None)
+    record = {"input": [t(NAN)]} | ({} if result is None else {"output": result})
+    rank._put("Module.trunk.Trunk.backward.0", record, None)
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in a module", "in a call"])
+def test_a_run_that_dies_in_forward_leaves_its_values_in_flight(inside: bool, tmp_path: Path) -> None:
+    """The file is valid JSON; its last record stands in a module without a record, or has no result."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("first", "Linear", [t(1.0)], [t(1.0)]):
+        rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    trained(rank)
+    rank.inside.append("Module.head.Head.forward.0")
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    if inside:
+        rank.op("Torch.relu", [t(2.0)], [t(2.0)])
+    else:
+        del rank.data[rank.op("Functional.linear", [t(NAN), t(1.0)], [])]["output"]
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+def test_a_run_that_ends_in_forward_with_nothing_open_is_whole(tmp_path: Path) -> None:
+    """Inference: every module has returned, and what was bad was dropped."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], [t(1.0)]):
+        padded_row(rank)
+    report = run.analyze(tmp_path)
+    assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, True, 0)
+
+
+def test_what_is_drawn_from_bad_probabilities_matters(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    trained(rank)
+    with rank.module("policy", "Policy", [t(1.0)], [t(3, 0, dtype="int64", grad=False)]):
+        born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+        rank.op("Torch.multinomial", [t(NAN), 1], [t(3, 0, dtype="int64", grad=False)])
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+@pytest.mark.parametrize("harmless", [399, 401, 900])
+def test_any_number_of_harmless_values_before_a_fault(harmless: int, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    for _ in range(harmless):
+        padded_row(rank)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=(3, 3))])
+    loss = rank.op("Torch.sum", [t(NAN, shape=(3, 3))], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=(3, 3))])
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+@pytest.mark.parametrize("bad", [t(5.0, -INF, grad=False), t(INF, -5.0, grad=False)], ids=["minus", "plus"])
+@pytest.mark.parametrize("ranks", [(0,), (0, 1)], ids=["one rank", "all ranks"])
+def test_gradients_hold_no_masks(bad: object, ranks: tuple[int, ...], tmp_path: Path) -> None:
+    """A weight gradient with -Inf on its way into the sum over the ranks is as bad as one with +Inf."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        trained(rank)
+        name = rank.all_reduce(bad if number in ranks else t(5.0, grad=False), bad)
+    report = run.analyze(tmp_path)
+    assert {(cause.rank, cause.op_name) for cause in report.root_causes} == {(number, name) for number in ranks}
+    assert {cause.where for cause in report.root_causes} == {Where.UNDUMPED_OPERATOR}
+
+
+def test_a_maximum_over_masked_logits_is_legal(tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        trained(rank)
+        rank.all_reduce(t(5.0, -INF, grad=False), t(5.0, -INF, grad=False), op="MAX")
+    assert run.analyze(tmp_path).exit_code == 0
+
+
+def test_nothing_before_needs_a_gradient(tmp_path: Path) -> None:
+    """exp(-Inf) = 0 is what a mask is for; a -Inf in a weight is the cause of 0 / 0 behind it."""
+    run = Run()
+    rank = run.rank(0)
+    read = rank.op("Torch.exp", [t(0.5, -INF)], [t(1.7, 0.0)])
+    rank.op("Torch.div", [t(1.7, 0.0), t(1.7, 0.0)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(NAN)])
+    rank.backward(read, [t(NAN)], [t(NAN)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (read, Where.PARAMETER)
+
+
+def test_a_mask_that_needs_no_gradient_is_one(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.exp", [t(0.5, -INF, grad=False)], [t(1.7, 0.0, grad=False)])
+    assert named(run.analyze(tmp_path)) == []
