@@ -320,6 +320,7 @@ REPORT: dict[str, str] = {
         "begins with the very same weights, nothing is broken."
     ),
     "benign.saturation": "infinities mapped to finite values: {count}",
+    "benign.sampling_and_clipping": "sampling and clipping that read a bad value: {count}",
     "benign.unfilled_buffer": "buffers that are not filled yet: {count}",
     "benign.observers": "checks that read a bad value: {count}",
     "benign.selection": "bad values left behind by a selection: {count}",

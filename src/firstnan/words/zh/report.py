@@ -287,6 +287,7 @@ REPORT: dict[str, str] = {
         "loss scale 是否下降，或同时 dump 下一个 step：如果下一个 step 开始时的权重完全相同，就没有问题。"
     ),
     "benign.saturation": "被映射为有限值的无穷：{count} 个",
+    "benign.sampling_and_clipping": "读取异常值的采样与裁剪操作：{count} 次",
     "benign.unfilled_buffer": "尚未填充的缓冲区：{count} 个",
     "benign.observers": "读取异常值的检查操作：{count} 次",
     "benign.selection": "被选取操作舍弃的异常值：{count} 个",
