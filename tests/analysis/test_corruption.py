@@ -209,3 +209,54 @@ def test_a_reduction_that_overflows_needs_no_absent_member(tmp_path: Path) -> No
     cause = the_cause(report)
     assert (cause.where, cause.mechanism.kind) == (Where.COMMUNICATION, MechanismKind.REDUCTION_OVERFLOW)
     assert report.verdict is Verdict.ANOMALY
+
+
+# -- results that may be older than the data -----------------------------------------------------------------
+
+
+def _received_late(path: Path, *read: Json, sends: bool = True) -> Report:
+    """Rank 0 sends [-2, 2] to rank 1, whose irecv shows the NaN of a buffer that nothing filled; rank 1 reads on."""
+    run = Run()
+    if sends:
+        run.rank(0).send(t(2.0), 1)
+    else:
+        run.rank(0).op("Torch.relu", [t(2.0)], [t(2.0)])
+    mine = run.rank(1)
+    mine.comm("irecv", [None, 0], {}, {0: t(NAN)})
+    for value in read:
+        result = t(value["Max"], shape=())
+        mine.op("Tensor.square", [value], [result])
+    return run.analyze(path)
+
+
+def test_reader_shows_what_was_sent(tmp_path: Path) -> None:
+    report = _received_late(tmp_path, t(2.0))
+    assert (report.verdict, report.complete) == (Verdict.CLEAN, True)
+
+
+def test_a_late_message_is_corrupt_for_certain_when_its_reader_shows_it(tmp_path: Path) -> None:
+    sure = the_cause(_received_late(tmp_path / "read", t(NAN)))
+    assert (sure.where, sure.mechanism.kind) == (Where.COMMUNICATION, MechanismKind.COMM_CORRUPTION)
+    assert sure.mechanism.confidence is Confidence.CERTAIN
+    unread = the_cause(_received_late(tmp_path / "unread"))
+    assert unread.mechanism.confidence is Confidence.POSSIBLE
+
+
+def test_sides_that_differ_prove_nothing(tmp_path: Path) -> None:
+    """No record of the message on rank 0: what is read next decides."""
+    report = _received_late(tmp_path / "clean", t(1.0), sends=False)
+    assert report.verdict is not Verdict.ANOMALY
+    report = _received_late(tmp_path / "bad", t(NAN), sends=False)
+    assert report.verdict is Verdict.ANOMALY
+
+
+def test_a_stale_result_is_disproved(tmp_path: Path) -> None:
+    """What comes after is no consequence of it: the logarithm's own NaN of the same size is the cause."""
+    run = Run()
+    run.rank(0).send(t(2.0), 1)
+    mine = run.rank(1)
+    mine.comm("irecv", [None, 0], {}, {0: t(NAN)})
+    mine.op("Tensor.square", [t(2.0)], [t(4.0)])
+    born = mine.op("Torch.log", [t(4.0, -4.0)], [t(NAN)])
+    mine.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, born)]

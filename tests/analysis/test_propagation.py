@@ -495,3 +495,42 @@ def test_an_asynchronous_call_that_spared_another_member_does_not_explain_its_re
         end(rank, value)
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.rank, cause.op_name, cause.where) == (1, "Tensor.__truediv__.0.forward", Where.UNDUMPED_OPERATOR)
+
+
+def _stage(run: Run, number: int, *passes: float, calls: int) -> list[str]:
+    """A stage of a pipeline of two: a pass of its module for each value, of which the first ``calls`` with operators
+    and messages; the later ones are dumped by modules alone. Gives the names of the modules."""
+    mine = run.rank(number)
+    names = []
+    for nth, value in enumerate(passes):
+        taken = value if number else 1.0
+        if number and nth < calls:
+            mine.comm("recv", [None], {"src": 0}, {0: t(taken)})
+        with mine.module("block", "Block", [t(taken)], [t(value)]) as name:
+            if nth < calls:
+                mine.op("Functional.linear", [t(taken), t(1.0)], [t(value)])
+        if not number and nth < calls:
+            mine.send(t(value), 1)
+        names.append(name)
+    return names
+
+
+def test_a_message_that_the_receiver_did_not_record(tmp_path: Path) -> None:
+    run = Run()
+    _stage(run, 0, 1.0, NAN, calls=2)
+    _stage(run, 1, 1.0, NAN, calls=1)
+    assert named(run.analyze(tmp_path)) == [(0, "Functional.linear.1.forward")]
+
+
+def test_a_stage_behind_its_last_call(tmp_path: Path) -> None:
+    run = Run()
+    born = _stage(run, 0, 1.0, NAN, calls=1)[-1]
+    _stage(run, 1, 1.0, NAN, calls=1)
+    assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_a_stage_behind_its_last_call_of_a_sound_sender_is_a_cause(tmp_path: Path) -> None:
+    run = Run()
+    _stage(run, 0, 1.0, 1.0, calls=1)
+    last = _stage(run, 1, 1.0, NAN, calls=1)[-1]
+    assert named(run.analyze(tmp_path)) == [(1, last)]

@@ -10,8 +10,8 @@ from firstnan.causes.mechanisms.registry import explain
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
-from firstnan.operators.communication import Freshness, GroupKnowledge
-from firstnan.rank.summary import Side
+from firstnan.operators.communication import Freshness, GroupKnowledge, may_be_stale
+from firstnan.rank.summary import CommFact, Side
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import RankOutcome
@@ -158,8 +158,15 @@ def call_mechanism(call: MatchedCall) -> Mechanism:
     listed = call.is_p2p or all(f.call.knowledge is GroupKnowledge.RECORDED for f in facts)
     spared = any(f.received is Side.CLEAN and f.call.freshness is Freshness.FRESH for f in facts)
     sure = Confidence.CERTAIN if (listed or spared) and not call.absent else Confidence.LIKELY
+    if not any(_is_confirmed(f) for f in facts if f.received is Side.BAD):
+        sure = Confidence.POSSIBLE
     note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
     return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
+
+
+def _is_confirmed(fact: CommFact) -> bool:
+    """The result was taken when the call was over, or what was read next of its size is bad as well."""
+    return not may_be_stale(fact.call) or any(tensor.state.is_bad for tensor in fact.read_next)
 
 
 def reached_bound(call: MatchedCall) -> float | None:

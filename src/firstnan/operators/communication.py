@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.dump.records import GroupRef, PeerOp, Record, Scalar, TensorStat
+from firstnan.dump.values import ValueState
 
 COMMUNICATION_PREFIXES = frozenset({"Distributed", "MintDistributed"})
 
@@ -378,8 +379,10 @@ def _reduce_op(record: Record) -> str | None:
 
 
 def without_stale(call: CommCall) -> CommCall:
-    """The call with a result that is known to be stale taken out."""
-    return replace(call, received=(), freshness=Freshness.WORTHLESS)
+    """The call with a result that is known to be stale taken out; what remains of it is its size."""
+    unknown = ValueState.UNKNOWN
+    received = tuple(replace(t, max=None, min=None, mean=None, norm=None, state=unknown) for t in call.received)
+    return replace(call, received=received, freshness=Freshness.WORTHLESS)
 
 
 def may_be_stale(call: CommCall) -> bool:

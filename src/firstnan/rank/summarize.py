@@ -10,23 +10,34 @@ from firstnan.answer.model import RunUp, SymptomKind
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.view import RankDump, RankView
-from firstnan.operators.communication import CallKind, Freshness, Root, calls, is_communication
+from firstnan.operators.communication import (
+    CallKind,
+    CommCall,
+    Freshness,
+    Root,
+    calls,
+    is_communication,
+    may_be_stale,
+    without_stale,
+)
 from firstnan.operators.table import Rulebook, short_api
 from firstnan.rank import neighbours, sinks, structure
-from firstnan.rank.defuse import Flow
+from firstnan.rank.defuse import NEAR, Flow
 from firstnan.rank.events import Ending, Event, EventKind
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.record_table import Table
 from firstnan.rank.run_up import run_up
-from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact
+from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
 from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout, saturated
-from firstnan.rank.window import FAR, Focus, count_calls_from, far_windows
+from firstnan.rank.window import FAR, SMALL, TAIL, Focus, count_calls_from, far_windows
 
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""
 MAX_RUN_UPS = 3
 """Births whose run-up is followed; later ones are consequences."""
+MAX_READ = 8
+"""Tensors read behind a receive that are kept, to hold them against what was sent."""
 
 
 def summarize(
@@ -40,16 +51,24 @@ def summarize(
     return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
 
 
-def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: RankSummary, *, whole: bool) -> RankSummary:
-    """The summary of a rank on which something is suspected."""
+def suspected(
+    view: RankView,
+    watch: Lookout,
+    parents_of: ParentsOf,
+    clean: RankSummary,
+    *,
+    whole: bool,
+    disproved: frozenset[int] = frozenset(),
+) -> RankSummary:
+    """The summary of a rank on which something is suspected; ``disproved``: receives whose result is left out."""
     over = view.overview
     log, first_bad = count_calls_from(view, over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
-    flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
+    flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
     found = sinks.outcomes(flow, truncated=over.truncated)
     events = sinks.finish(flow, found)
     while not _is_decided(events, focus.horizon) and focus.extend():
-        flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon)
+        flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
         found = sinks.outcomes(flow, truncated=over.truncated)
         events = sinks.finish(flow, found)
     far = far_windows(focus, first_bad, flow.structure.last_backward)
@@ -57,7 +76,7 @@ def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: Rank
     bad_inputs = dict(flow.bad_inputs)
     if far:
         records = [record for window in far for record in view.records(window.start, window.stop)]
-        beyond = flow_of(view, watch, parents_of, records, focus.horizon)
+        beyond = flow_of(view, watch, parents_of, records, focus.horizon, disproved)
         facts += facts_of(beyond, sinks.outcomes(beyond, truncated=over.truncated))
         symptoms += [s for s in _symptoms(beyond) if s.kind not in {known.kind for known in symptoms}]
         bad_inputs = {**beyond.bad_inputs, **bad_inputs}
@@ -76,17 +95,47 @@ def suspected(view: RankView, watch: Lookout, parents_of: ParentsOf, clean: Rank
         benign=dict(flow.legality.suppressed),
         symptoms=tuple(sorted(symptoms, key=lambda symptom: symptom.index)),
         last_backward=flow.structure.last_backward,
+        disproved=disproved,
+        last_api=_last_api(view),
+        first_module=_first_module(view),
     )
 
 
+def _first_module(view: RankView) -> str:
+    """Path and class of the first module record: what reads a stage's input."""
+    for record in view.records(0, min(SMALL, view.overview.end)):
+        if record.name.kind is RecordKind.MODULE and record.name.direction is Direction.FORWARD:
+            return module_name(record.name)
+    return ""
+
+
+def _last_api(view: RankView) -> int | None:
+    """Index of the last record of an operator: what stands behind it was dumped by modules alone."""
+    stop = view.overview.end
+    while stop > 0:
+        start = max(stop - TAIL, 0)
+        for record in reversed(view.records(start, stop)):
+            if record.name.kind is RecordKind.API:
+                return record.index
+        stop = start
+    return None
+
+
 def flow_of(
-    view: RankView, watch: Lookout, parents_of: ParentsOf, records: Sequence[Record], horizon: int | None
+    view: RankView,
+    watch: Lookout,
+    parents_of: ParentsOf,
+    records: Sequence[Record],
+    horizon: int | None,
+    disproved: frozenset[int] = frozenset(),
 ) -> Flow:
     over = view.overview
     table = Table(sorted({r.index: r for r in records}.values(), key=lambda record: record.index), over.end)
     by_record = {
         r.index: calls(r, over.folder.rank, groups_recorded=over.groups_recorded) for r in table if is_communication(r)
     }
+    for index in disproved.intersection(by_record):
+        by_record[index] = tuple(without_stale(call) for call in by_record[index])
     final = None if over.truncated or not over.end else view.records(over.end - 1, over.end)[0]
     names = [record.name.full for record in table] + ([final.name.full] if final else [])
     nesting = structure.build(table, parents_of(names), view, final)
@@ -161,8 +210,23 @@ def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
                 sent = received = Side.UNKNOWN
             after = found.get(index, sinks.Outcome()) if Side.BAD in (sent, received) else sinks.Outcome()
             late = flow.structure.after_backward(index)
-            facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late))
+            read = _read_next(flow, index, call) if received is Side.BAD and may_be_stale(call) else ()
+            facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late, read))
     return facts
+
+
+def _read_next(flow: Flow, index: int, call: CommCall) -> tuple[TensorStat, ...]:
+    """What the records behind a receive read of the size of its result, at most MAX_READ, the nearest first."""
+    sizes = {tensor.numel for tensor in call.received}
+    found: list[TensorStat] = []
+    for at in range(index + 1, min(index + 1 + NEAR, len(flow.records))):
+        record = flow.records.get(at)
+        if record is None:
+            break
+        found += [t for t in record.inputs if t.numel in sizes and t.is_floating and not t.state.is_unknown]
+        if len(found) >= MAX_READ:
+            break
+    return tuple(found[:MAX_READ])
 
 
 def _side(tensors: tuple[TensorStat, ...], flow: Flow, index: int, bad: Mapping[int, bool]) -> Side:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from firstnan.answer.model import SymptomKind
 from firstnan.dump.problems import Problem
+from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.events import Ending, Event
 
@@ -23,6 +24,11 @@ class CallWindow(Struct, frozen=True):
 
     start: int
     before: Mapping[CallKey, int]
+
+
+def module_name(name: RecordName) -> str:
+    """Path and class of a module, the same for all its calls."""
+    return f"{name.path}.{name.api}"
 
 
 class Side(Enum):
@@ -49,6 +55,8 @@ class CommFact(Struct, frozen=True, gc=False, omit_defaults=True):
     next_calls: tuple[int, ...] = ()
     """Bad calls only: record indices of later communication that the value enters."""
     after_backward: bool = False
+    read_next: tuple[TensorStat, ...] = ()
+    """A bad result that may be stale: what the next records read of its size, the nearest first."""
 
 
 class SymptomFact(Struct, frozen=True):
@@ -108,6 +116,12 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     """Ranks that the calls name."""
     weights: Weights | None = None
     """None: not asked for."""
+    disproved: frozenset[int] = frozenset()
+    """Record indices of receives whose recorded result is known to be stale, and was left out."""
+    last_api: int | None = None
+    """Index of the last record of an operator; None: nothing is suspected, or there is none."""
+    first_module: str = ""
+    """Path and class of the first module that was called; empty: nothing is suspected, or there is none."""
 
     def outlasts(self, fact: CommFact) -> bool:
         """The call's bad value was still spreading, long after it, where the look at this rank ended."""

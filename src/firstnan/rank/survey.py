@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from firstnan.rank.events import Event
 
 
-def look(view: RankView, watch: Lookout, parents_of: ParentsOf, *, whole: bool = False) -> RankSummary:
+def look(
+    view: RankView,
+    watch: Lookout,
+    parents_of: ParentsOf,
+    *,
+    whole: bool = False,
+    disproved: frozenset[int] = frozenset(),
+) -> RankSummary:
     """Looks at what can matter of one rank (:mod:`focus`) and keeps what decides.
 
     ``whole``: at all its records, whether anything is suspected or not. construct.json is asked for only where
-    something is suspected.
+    something is suspected. ``disproved``: indices of receives whose recorded result is known to be stale.
     """
     over = view.overview
     watch.counting = False
@@ -48,7 +55,7 @@ def look(view: RankView, watch: Lookout, parents_of: ParentsOf, *, whole: bool =
         )
     from firstnan.rank.summarize import suspected  # a healthy run does not need it
 
-    return suspected(view, watch, parents_of, clean, whole=whole)
+    return suspected(view, watch, parents_of, clean, whole=whole, disproved=disproved)
 
 
 def _saturated(view: RankView, index: int) -> Event | None:

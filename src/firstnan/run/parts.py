@@ -63,10 +63,15 @@ class Answered(Struct, frozen=True):
     whole: bool = False
     wanted: Wanted | None = None
     weights: bool = False
+    disproved: frozenset[int] = frozenset()
     """What was asked (:class:`firstnan.run.second_pass.Question`)."""
 
+    @classmethod
+    def to(cls, question: Question, summary: RankSummary) -> Answered:
+        return cls(summary, question.whole, question.wanted, question.weights, question.disproved)
+
     def answers(self, question: Question) -> bool:
-        return (self.whole, self.wanted, self.weights) == (question.whole, question.wanted, question.weights)
+        return self == self.to(question, self.summary)
 
 
 class Stamp(Struct, frozen=True):

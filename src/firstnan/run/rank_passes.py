@@ -55,8 +55,8 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
     """A second look at a rank."""
     folder, question = asked
     wanted = question.wanted
-    if question.whole:
-        return _look(folder, book, excluded, whole=True)
+    if question.whole or question.disproved:
+        return _look(folder, book, excluded, whole=question.whole, disproved=question.disproved)
     if question.weights:
         from firstnan.rank.weights import first_weights  # few runs need it
 
@@ -103,9 +103,18 @@ def find(folder: RankFolder, name: str) -> Record | None:
         return next((r for r in full_reader.read(folder).records if r.name.full == name), None)
 
 
-def _look(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, whole: bool) -> RankSummary:
+def _look(
+    folder: RankFolder,
+    book: Rulebook,
+    excluded: Collection[str],
+    *,
+    whole: bool,
+    disproved: frozenset[int] = frozenset(),
+) -> RankSummary:
     callers = Callers(folder)
-    summary = _read(folder, book, excluded, lambda view, watch: look(view, watch, callers, whole=whole))
+    summary = _read(
+        folder, book, excluded, lambda view, watch: look(view, watch, callers, whole=whole, disproved=disproved)
+    )
     return _with(summary, callers.problems)
 
 

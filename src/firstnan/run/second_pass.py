@@ -10,6 +10,9 @@ Rules, each tested under its name:
 ``an_old_record_explains_its_reader``
     A bad value that no record wrote, on a rank that received before from one whose input was bad: where the record of
     the receive is asynchronous, it shows the buffer from before, and so nothing was suspected there.
+``a_stale_result_is_disproved``
+    The recorded result of an asynchronous call or an irecv may be what the buffer held before. Where the next reader
+    shows what was sent, or the sender's calls are not all recorded, the rank is looked at again without that result.
 ``dropped_means_look_at_the_rest``
     What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
     was not looked at, may hold what matters.
@@ -33,6 +36,7 @@ from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import count_calls
 from firstnan.run.one_step import judge
 from firstnan.step.call_series import Message, Series, series_of
+from firstnan.step.corruption import is_disproved
 from firstnan.step.matching import MatchedCall
 from firstnan.step.origins import Arrival
 
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
 
 MOST_RECEIVES = 64
 """Earlier receives of one rank that are asked for, the first ones."""
+
+
+ROUNDS = 3
+"""Results that are left out can show others that are stale; so often they are looked for."""
 
 
 class Wanted(Struct, frozen=True):
@@ -59,11 +67,14 @@ class Question(Struct, frozen=True):
     wanted: Wanted | None = None
     """Show these calls."""
     weights: bool = False
-    """Show the weights that the step begins with. With none of the three: count the calls."""
+    """Show the weights that the step begins with."""
+    disproved: frozenset[int] = frozenset()
+    """Look again without the results of these receives, which are known to be stale. With none of the four: count the
+    calls."""
 
     @property
     def is_count(self) -> bool:
-        return not self.whole and self.wanted is None and not self.weights
+        return not self.whole and self.wanted is None and not self.weights and not self.disproved
 
 
 Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
@@ -87,8 +98,14 @@ def answer(
         return judge(step, have, known, alone=alone, left_out=left_out)
 
     found = judged(_uncounted(have))
-    questions = _asked_for(found, itertools.chain(_members_of_causes(found), _earlier_receives(found)))
-    if questions:
+    for _ in range(ROUNDS):
+        wanted = itertools.chain(_members_of_causes(found), _earlier_receives(found), _senders_of_stale(found))
+        questions = _asked_for(found, wanted)
+        if questions:
+            found = judged(questions)
+        questions = _disproved(found)
+        if not questions:
+            break
         found = judged(questions)
     questions = _dropped(found)
     return judged(questions) if questions else found
@@ -246,11 +263,37 @@ def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
             yield rank, call
 
 
+def _maybe_stale(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
+    """Calls with a bad result on a rank that may be what the buffer held before."""
+    for rank, summary in found.summaries.items():
+        for fact in summary.calls:
+            if fact.received is Side.BAD and may_be_stale(fact.call) and fact.call.index not in summary.disproved:
+                yield from ((rank, c) for c in found.matching.at(rank, fact.call.index) if c.members[rank] is fact)
+
+
+def _senders_of_stale(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
+    """a_stale_result_is_disproved: what was sent, where nothing was suspected."""
+    for _, call in _maybe_stale(found):
+        yield from ((member, call) for member in call.clean)
+
+
+def _disproved(found: StepAnswer) -> list[Question]:
+    """a_stale_result_is_disproved."""
+    stale: dict[int, set[int]] = {}
+    for rank, call in _maybe_stale(found):
+        if is_disproved(call, rank, found.summaries):
+            stale.setdefault(rank, set()).add(call.members[rank].call.index)
+    return [
+        Question(found.summaries[rank], disproved=found.summaries[rank].disproved | indices)
+        for rank, indices in stale.items()
+    ]
+
+
 def _dropped(found: StepAnswer) -> list[Question]:
     """dropped_means_look_at_the_rest."""
     reached = {outcome.rank for outcome in found.spread.outcomes}
     return [
-        Question(summary, whole=True)
+        Question(summary, whole=True, disproved=summary.disproved)
         for rank, summary in found.summaries.items()
         if summary.suspect is not None and summary.horizon is not None and rank not in reached
     ]

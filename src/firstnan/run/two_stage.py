@@ -268,15 +268,18 @@ class _Desk:
             for question, summary in dispatch.again(folders, self._book, self._options, self._workers, left):
                 answers.append(summary)
                 if not question.is_count:
-                    looked = Answered(summary, question.whole, question.wanted, question.weights)
+                    looked = Answered.to(question, summary)
                     self._looks.setdefault((summary.step, summary.rank), []).append(looked)
         return answers
 
     def _unanswered(self, part: RankPart, question: Question) -> RankSummary:
         summary = question.summary
-        if not question.whole:
+        if question.disproved and not question.whole:
+            self._lacking.setdefault((part.folder.step, part.folder.rank), "what it read behind a stale receive")
+        elif not question.whole:
             what = "the weights that the step begins with" if question.weights else "its side of a call that is a cause"
             self._lacking.setdefault((part.folder.step, part.folder.rank), what)
+        if not question.whole:
             return summary
         detail = f"records from index {summary.horizon} on"
         problem = Problem(ProblemKind.NOT_REACHED, summary.step, summary.rank, summary.label, detail, judged=False)

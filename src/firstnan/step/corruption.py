@@ -6,18 +6,24 @@ Bounds (design, rule 12), each tested under its name:
 ``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX: than the largest.
 ``members_agree``          every member of all_reduce, broadcast and all_gather holds the same result.
 ``receiver_equals_sender`` a message arrives as it was sent.
+
+What a record shows of an asynchronous receive may be what the buffer held before:
+
+``reader_shows_what_was_sent``    the next record that reads a tensor of its size reads what the sender sent.
+``sides_that_differ_prove_nothing``    the sender's calls are not all recorded (activation checkpointing can end the
+recording early), and what is read next of that size is finite.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from firstnan.answer.model import MatchState
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import magnitude
 from firstnan.operators.communication import Freshness, GroupKnowledge
-from firstnan.rank.summary import CommFact, Side
+from firstnan.rank.summary import CommFact, RankSummary, Side
 from firstnan.step.matching import MatchedCall
 
 SLACK = 1.05
@@ -81,6 +87,29 @@ def largest(tensors: Iterable[TensorStat]) -> float | None:
             return None
         found = max(found, value)
     return found
+
+
+def is_disproved(call: MatchedCall, rank: int, summaries: Mapping[int, RankSummary]) -> bool:
+    """reader_shows_what_was_sent, sides_that_differ_prove_nothing: a member's bad result that may be stale is no
+    result of this call.
+
+    Example: ``irecv`` shows the NaN of an unfilled buffer, the sender sent [-1.7, 1.9], and that is what is read next.
+    """
+    fact = call.members[rank]
+    if any(other.sent is Side.BAD for other in call.members.values()):
+        return False
+    if call.is_p2p and call.sender in call.absent:
+        sender = summaries.get(call.sender if call.sender is not None else -1)
+        read_clean = bool(fact.read_next) and not any(tensor.state.is_bad for tensor in fact.read_next)
+        return read_clean and sender is not None and sender.records > 0 and not sender.truncated
+    if call.absent or not call.is_seen:
+        return False
+    sent = [t for member, f in call.members.items() if member != rank or not call.is_p2p for t in f.call.sent]
+    known = [(t.max, t.min) for t in sent if t.max is not None and t.min is not None]
+    if not known or len(known) < len(sent) or not (call.is_p2p or call.api in _MOVING):
+        return False
+    arrives = {*known, (max(high for high, _ in known), min(low for _, low in known))}
+    return any((t.max, t.min) in arrives for t in fact.read_next)
 
 
 def _is_known(fact: CommFact) -> bool:

@@ -20,6 +20,12 @@ Rules, each tested under its name:
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
     rank's own birth, came from there. Not in forward where a rank's calls are recorded: one of tensors before the
     entry, or one with that rank, and none that cannot be read: then the entry is a fault of its own.
+``a_message_that_the_receiver_did_not_record``
+    A bad message whose receiver has records and none of the receive (activation checkpointing can end the recording of
+    operators early) explains an entry of its size.
+``a_stage_behind_its_last_call``
+    Where a rank's operators are not recorded any more, what its first module takes in came from the ranks that sent to
+    it before, when one of them has an event of its own.
 ``gradient_comes_back``
     A stage of a pipeline gets back the gradient of what it sent. Where that message has no record, a bad gradient that
     no record made comes from the stages that its activations went to, when a forward value of theirs is bad.
@@ -32,7 +38,7 @@ from collections.abc import Iterable, Mapping
 from firstnan.dump.records import Direction, RecordKind
 from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge
 from firstnan.rank.events import Event, EventKind, Origin
-from firstnan.rank.summary import CommFact, RankSummary, Side
+from firstnan.rank.summary import CommFact, RankSummary, Side, module_name
 from firstnan.step.liveness import carries_bad, first_live, live_calls
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import Arrival, RankOutcome, Spread
@@ -65,7 +71,9 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
         made: dict[int, Event] = {}
         for rank, event in sorted(((r, e) for r, e in pending if _lateness(e) == lateness), key=lambda p: p[0]):
             sources = (
-                _returned(rank, event, first, summaries)
+                _unreceived(rank, event, matching)
+                or _returned(rank, event, first, summaries)
+                or _behind_calls(rank, event, first, summaries)
                 or _unrecorded(rank, event, first, summaries, matching)
                 or _silent(rank, event, own, summaries)
             )
@@ -286,6 +294,36 @@ def _returned(
         queue += new
     bad = ((other, first.get(other)) for other in sorted(reached - {rank}))
     return tuple(other for other, value in bad if value is not None and value.direction is Direction.FORWARD)
+
+
+def _unreceived(rank: int, event: Event, matching: Matching) -> tuple[int, ...]:
+    """a_message_that_the_receiver_did_not_record."""
+    if event.kind is not EventKind.ENTRY:
+        return ()
+    sizes = {t.numel for t in event.bad_inputs}
+    found = set()
+    for call in matching.calls:
+        if not call.is_p2p or call.receiver != rank or rank not in call.absent:
+            continue
+        for sender, fact in call.members.items():
+            if fact.sent is Side.BAD and any(t.state.is_bad and t.numel in sizes for t in fact.call.sent):
+                found.add(sender)
+    return tuple(sorted(found))
+
+
+def _behind_calls(
+    rank: int, event: Event, first: Mapping[int, Event | None], summaries: Mapping[int, RankSummary]
+) -> tuple[int, ...]:
+    """a_stage_behind_its_last_call."""
+    summary = summaries[rank]
+    name = event.record.name
+    forward_entry = event.kind is EventKind.ENTRY and name.direction is Direction.FORWARD
+    if not forward_entry or name.kind is not RecordKind.MODULE or module_name(name) != summary.first_module:
+        return ()
+    if summary.last_api is None or event.index <= summary.last_api:
+        return ()
+    senders = {key.peer for key in summary.made or () if key.kind is CallKind.RECEIVE}
+    return tuple(sorted(other for other in senders if other is not None and first.get(other) is not None))
 
 
 def _silent(rank: int, event: Event, own: Mapping[int, Event], summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
