@@ -534,3 +534,32 @@ def test_a_stage_behind_its_last_call_of_a_sound_sender_is_a_cause(tmp_path: Pat
     _stage(run, 0, 1.0, 1.0, calls=1)
     last = _stage(run, 1, 1.0, NAN, calls=1)[-1]
     assert named(run.analyze(tmp_path)) == [(1, last)]
+
+
+def test_gradients_after_backward(tmp_path: Path) -> None:
+    """DDP reduces the gradients in C++; the one recorded all_reduce carries metrics. The ranks' numbers differ."""
+    run = Run()
+    for number in (0, 1):
+        mine = run.rank(number)
+        mine.all_reduce(t(1.0, shape=(3,)), t(2.0, shape=(3,)))
+        product = mine.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+        born = log(mine) if number else mine.op("Torch.linalg.vector_norm", [t(1.0)], [t(1.0, shape=())])
+        total = end(mine, NAN if number else 1.0)
+        mine.backward(total, [t(1.0, shape=())], [t(NAN if number else 1.0)])
+        mine.backward(product, [t(NAN if number else 1.0)], [t(NAN if number else 1.0)])
+        mine.op("Torch.linalg.vector_norm", [t(NAN, shape=(8, 8))], [t(NAN, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+def test_gradients_after_backward_of_a_sound_peer_are_a_cause(tmp_path: Path) -> None:
+    """The other rank's norm is finite: the gradient of this one is its own."""
+    run = Run()
+    for number in (0, 1):
+        mine = run.rank(number)
+        product = mine.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+        total = end(mine, 1.0)
+        mine.backward(total, [t(1.0, shape=())], [t(1.0)])
+        mine.backward(product, [t(1.0)], [t(1.0)])
+        value = NAN if number else 1.0
+        norm = mine.op("Torch.linalg.vector_norm", [t(value, shape=(8, 8))], [t(value, shape=())])
+    assert named(run.analyze(tmp_path)) == [(1, norm)]

@@ -20,6 +20,10 @@ Rules, each tested under its name:
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
     rank's own birth, came from there. Not in forward where a rank's calls are recorded: one of tensors before the
     entry, or one with that rank, and none that cannot be read: then the entry is a fault of its own.
+``gradients_after_backward``
+    What DDP, FSDP and ZeRO reduce leaves no record, whatever else a rank's recorded calls reduce: what clipping, norms
+    and the optimizer read after backward came from a rank with an event of its own, where the same operator reads a bad
+    value too.
 ``a_message_that_the_receiver_did_not_record``
     A bad message whose receiver has records and none of the receive (activation checkpointing can end the recording of
     operators early) explains an entry of its size.
@@ -342,12 +346,13 @@ def _unrecorded(
 ) -> tuple[int, ...]:
     """unrecorded_communication: ranks on which the same record is bad too, after their own first event."""
     name = event.record.name.full
+    operator = f"{event.record.name.prefix}.{event.record.name.api}."
     module = event.record.name.kind is RecordKind.MODULE
     found = []
     recorded: frozenset[int] = frozenset()
     before = [fact for fact in summaries[rank].calls if fact.call.index < event.index]
     is_whole = rank not in matching.short and all(_is_readable(rank, fact, matching) for fact in before)
-    if event.direction is Direction.FORWARD and is_whole:
+    if event.direction is Direction.FORWARD and not event.after_backward and is_whole:
         if any(_moves_tensors(fact) for fact in before):
             return ()
         recorded = _partners(rank, matching)
@@ -356,7 +361,10 @@ def _unrecorded(
             continue
         if can_be_foreign(other_event) and other_event.opens_pass and not event.opens_pass:
             continue  # what opens a pass came in from elsewhere itself
-        at = summaries[other].bad_inputs.get(name)
+        bad = summaries[other].bad_inputs
+        at = bad.get(name)
+        if at is None and event.after_backward:
+            at = next((at for read, at in bad.items() if read.startswith(operator)), None)
         if at is None or at < other_event.index:
             continue
         if at > other_event.index or (module and event.kind is EventKind.BIRTH):
