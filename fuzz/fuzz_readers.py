@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
+from firstnan.read.files import Fault
 from fuzz_scan import scan
 from promises import BrokenPromiseError, promise
 
@@ -27,7 +28,6 @@ from firstnan.dump.problems import ProblemKind
 from firstnan.dump.view import RankDump
 from firstnan.read.callers import call_site
 from firstnan.read.callers.call_site import MAX_CHAIN
-from firstnan.read.files import Fault
 from firstnan.read.json import lenient
 from firstnan.read.records import full_reader
 from firstnan.show.json import dumps

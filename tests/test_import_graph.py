@@ -27,6 +27,7 @@ THIRD_PARTY = {
     "stringzilla": {"read.scan.search"},
     "tomli": {"operators.table"},
     "ray": {"run.ray"},
+    "zstandard": {"read.sources.compressed"},
 }
 """Each package outside of the standard library, and the only modules that import it; ``*``: all may."""
 

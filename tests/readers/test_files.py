@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 
 import pytest
 
-from firstnan.read import files
-from firstnan.read.files import Fault, read_bytes
+from firstnan.read.sources import files, places
+from firstnan.read.sources.files import Fault
+from firstnan.read.sources.places import read_bytes
 
 
 def test_content(tmp_path: Path) -> None:
@@ -50,13 +51,13 @@ def test_a_file_that_changes_while_it_is_read(
 ) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"a" * 30)
-    real = os.read
+    real = places._read
 
-    def read(descriptor: int, size: int) -> bytes:
+    def read(file: io.RawIOBase, size: int) -> bytes:
         path.write_bytes(change)
-        return real(descriptor, size)
+        return real(file, size)
 
-    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(places, "_read", read)
     content = read_bytes(path)
     assert isinstance(content, bytes)
     assert len(content) == expected
@@ -69,7 +70,7 @@ def test_an_error_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     def fail(*_: object) -> bytes:
         raise error
 
-    monkeypatch.setattr(os, "read", fail)
+    monkeypatch.setattr(places, "_read", fail)
     fault = read_bytes(tmp_path / "a")
     assert isinstance(fault, Fault)
     assert not fault.missing

@@ -13,8 +13,8 @@ from asking import Answer, ask, check
 from damage import Effect
 from three_ranks import FILES, OTHER, ROOT, SOURCE, rank_folder, write
 
-from firstnan.read import files
 from firstnan.read.layout import dump_layout
+from firstnan.read.sources import files
 
 Change = Callable[[Path], None]
 

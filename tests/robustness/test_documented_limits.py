@@ -11,12 +11,12 @@ from firstnan.causes import cause, peers
 from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import neighbours, sinks, summarize, suspects, window
-from firstnan.read import files
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
 from firstnan.read.records import values
 from firstnan.read.scan import record_index
+from firstnan.read.sources import files
 from firstnan.report import assemble, call_map, calls
 from firstnan.run import parts, two_stage
 from firstnan.show import trace

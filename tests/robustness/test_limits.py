@@ -23,7 +23,6 @@ from firstnan.cli import main as cli
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.problems import ProblemKind
-from firstnan.read import files
 from firstnan.read.callers import call_site
 from firstnan.read.callers.call_site import MAX_CHAIN
 from firstnan.read.json import lenient, memory
@@ -31,6 +30,7 @@ from firstnan.read.layout import dump_layout
 from firstnan.read.records import full_reader
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.records.values import LONGEST_SLOT, MAX_NESTING
+from firstnan.read.sources import files
 from firstnan.run import rank_passes
 
 MB = 1 << 20

@@ -77,7 +77,7 @@ def _trace(chosen: argparse.Namespace) -> int:
 
 def _report(chosen: argparse.Namespace, view: View) -> int:
     form = _form(chosen)
-    _check_targets(chosen, [chosen.path])
+    _check_targets(chosen, chosen.path)
     options = command_line.options(chosen)
     settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     return _deliver(_read(chosen.path, settings, options), form, settings, chosen)
@@ -162,7 +162,8 @@ def _scan(chosen: argparse.Namespace) -> int:
 
     target, language = _target(chosen), _language(chosen)
     if target is not None:
-        check_target(target, chosen.path)
+        for path in chosen.path:
+            check_target(target, path)
     others, unusable = two_stage.read_all(chosen.others) if chosen.others else ([], [])
     for problem in unusable:
         _say(f"firstnan: {printable(f'{problem.file}: {problem.detail}')}")
@@ -197,7 +198,7 @@ def _rank(chosen: argparse.Namespace, options: Options) -> int:
     return _worked(options, lambda: pipeline.only_rank(chosen.path, options))
 
 
-def _read(path: Path, settings: Settings, options: Options) -> Report:
+def _read(path: pipeline.Paths, settings: Settings, options: Options) -> Report:
     _say_what_is_lacking(settings.language)
 
     def read() -> Report:

@@ -79,9 +79,9 @@ def _reason(error: OSError | RuntimeError) -> str:
 
 
 def _check_place(target: Path, place: Path, root: Path) -> None:
-    if root.exists() and not root.is_dir():
-        root = root.parent
     inside = place.is_relative_to(root)
+    if root.exists() and not root.is_dir():  # an archive: what stands beside it is no part of it
+        root = root.parent
     while _PART_OF_DUMP.fullmatch(root.name):
         root = root.parent
         inside = inside or place.parent == root or _first_part_is_dump(place, root)

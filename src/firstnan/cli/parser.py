@@ -226,7 +226,8 @@ def _command(
 
 
 def _input(command: argparse.ArgumentParser) -> None:
-    command.add_argument("path", type=Path, metavar="PATH", help="dump root, step folder or rank folder")
+    words = "dump root, step folder, rank folder, or an archive of one; several: parts of one dump, of hosts or ranks"
+    command.add_argument("path", type=Path, nargs="+", metavar="PATH", help=words)
 
 
 def _rank(command: argparse.ArgumentParser) -> None:

@@ -10,14 +10,17 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from firstnan.dump.call_site import CallSite
-from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.errors import UsageError
+from firstnan.dump.folders import RankFolder
 from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
-from firstnan.read.layout import dump_layout
-from firstnan.read.layout.dump_layout import Layout
+from firstnan.read.layout import nodes as node_layouts
+from firstnan.read.layout import path_layouts
+from firstnan.read.layout.dump_layout import Layout, checked
+from firstnan.read.sources import places
 from firstnan.run import rank_passes
 from firstnan.run.engines import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
@@ -25,20 +28,24 @@ from firstnan.run.second_pass import Question
 T = TypeVar("T")
 
 
-def find(path: Path, options: Options, engines: Engines, *, whole: bool = True) -> Layout:
-    """The ranks and steps at a path that are asked for, from every node that holds some.
+def find(paths: Sequence[Path], options: Options, engines: Engines, *, whole: bool = True) -> Layout:
+    """The ranks and steps at the paths that are asked for, from every node that holds some.
 
     ``whole``: this is all there is of the dump, and what it lacks is told.
 
     Raises:
-        InputError: nothing readable at the path.
+        InputError: nothing readable at one of the paths.
+        UsageError: several paths, where every node has a part of the dump at one.
     """
-    found = (
-        _on_nodes(path, options, engines) if engines.nodes else dump_layout.survey(path, options.steps, options.ranks)
-    )
-    checked = dump_layout.checked(found, options.steps, options.ranks)  # nothing at all is an error for a part as well
+    if not engines.nodes:
+        found = path_layouts.survey(paths, options.steps, options.ranks)
+    elif len(paths) == 1:
+        found = _on_nodes(paths[0], options, engines)
+    else:
+        raise UsageError("--node-local takes one path, which every node has", hint="give the folder above them")
+    complete = checked(found, options.steps, options.ranks)  # nothing at all is an error for a part as well
     if whole:
-        found = checked
+        found = complete
     if engines.nodes or options.engine is EngineKind.LOCAL:
         return found
     folders = tuple(replace(folder, path=folder.path.absolute()) for folder in found.folders)
@@ -46,8 +53,6 @@ def find(path: Path, options: Options, engines: Engines, *, whole: bool = True) 
 
 
 def _on_nodes(path: Path, options: Options, engines: Engines) -> Layout:
-    from firstnan.read.layout import nodes as node_layouts
-
     nodes = engines.nodes
     listing = partial(node_layouts.listing, steps=options.steps, ranks=options.ranks)
     engine = engines.engine([Place(nodes=(node.id,)) for node in nodes])
@@ -61,9 +66,7 @@ def _on_nodes(path: Path, options: Options, engines: Engines) -> Layout:
 
 
 def _engine_for(folders: Sequence[RankFolder], engines: Engines) -> Engine:
-    return engines.engine(
-        [Place(folder.dump_bytes, folder.nodes, folder.path / FileKind.DUMP.value) for folder in folders]
-    )
+    return engines.engine([Place(folder.dump_bytes, folder.nodes, places.on_disk(folder.path)) for folder in folders])
 
 
 def at_each(

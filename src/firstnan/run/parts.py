@@ -28,6 +28,7 @@ from firstnan.dump.records import Record, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
+from firstnan.read.sources import places
 from firstnan.run.second_pass import AllCalls, Question, Wanted
 
 SCHEMA = "firstnan.part/2"
@@ -85,11 +86,8 @@ class Stamp(Struct, frozen=True):
     @classmethod
     def of(cls, path: Path) -> Stamp | None:
         """None where there is no such file."""
-        try:
-            seen = path.stat()
-        except (OSError, ValueError):
-            return None
-        return cls(seen.st_size, seen.st_mtime_ns)
+        found = places.stamp(path)
+        return None if found is None else cls(*found)
 
 
 class RankPart(Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.operators import table
 from firstnan.rank.summary import RankSummary
-from firstnan.read.layout import dump_layout
+from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.report import assemble
 from firstnan.run import dispatch, engines, rank_passes
@@ -29,37 +29,58 @@ if TYPE_CHECKING:
     from firstnan.report.call_sites import Lookup as SiteLookup
 
 
-def analyze(path: str | Path, options: Options | None = None, progress: Progress | None = None) -> Report:
+Paths = str | Path | Sequence[str | Path]
+"""A folder or an archive, or several that hold parts of one dump (one for each host or rank)."""
+
+
+def analyze(path: Paths, options: Options | None = None, progress: Progress | None = None) -> Report:
     """Both steps over every step and rank below ``path``.
 
     Raises:
-        InputError: nothing readable at the path.
+        InputError: nothing readable at one of the paths.
         UsageError: an option names a step or rank that is not there, or a rules file that cannot be read.
     """
-    return _analyze(Path(path), options or Options(), progress, alone=False)
+    return _analyze(as_paths(path), options or Options(), progress, alone=False)
 
 
-def trace(path: str | Path, rank: int, options: Options | None = None, progress: Progress | None = None) -> Report:
+def trace(path: Paths, rank: int, options: Options | None = None, progress: Progress | None = None) -> Report:
     """Step 2 alone: the first anomalous operator on one rank, whatever reached it from elsewhere.
 
     Raises:
         InputError: nothing readable at the path.
         UsageError: the rank is not there.
     """
-    return _analyze(Path(path), replace(options or Options(), ranks=(rank,)), progress, alone=True)
+    return _analyze(as_paths(path), replace(options or Options(), ranks=(rank,)), progress, alone=True)
 
 
-def _analyze(path: Path, options: Options, progress: Progress | None, *, alone: bool) -> Report:
+def as_paths(path: Paths) -> tuple[Path, ...]:
+    """The paths one by one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = (Path(path),) if isinstance(path, (str, Path)) else tuple(Path(one) for one in path)
+    if not found:
+        raise UsageError("no path to analyse", hint="give the folder that holds step*/rank*/dump.json")
+    return found
+
+
+def shown(paths: Sequence[Path]) -> str:
+    """The paths for people."""
+    return ", ".join(map(str, paths))
+
+
+def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | None, *, alone: bool) -> Report:
     book = table.load(options.rules)
     with engines.opened(options) as workers:
-        found = find(path, options, workers)
+        found = find(paths, options, workers)
         survey = partial(rank_passes.survey, book=book, excluded=options.exclude_ops)
         summaries = dispatch.at_each(found.folders, survey, rank_passes.lost, workers, progress)
-        check_readable(path, summaries)
+        check_readable(shown(paths), summaries)
         known = sorted({*found.found_ranks, *found.beside, *(s.rank for s in summaries)})
         failed: list[Problem] = []
         report = conclude(
-            path=str(path),
+            path=shown(paths),
             summaries=summaries,
             problems=found.problems,
             known=known,
@@ -126,19 +147,19 @@ def conclude(
     return advice.add(peers.add(report, there, record))
 
 
-def find(path: Path, options: Options, workers: Engines) -> Layout:
-    """The ranks and steps at a path that are asked for.
+def find(paths: tuple[Path, ...], options: Options, workers: Engines) -> Layout:
+    """The ranks and steps at the paths that are asked for.
 
     Raises:
-        InputError: nothing readable at the path.
+        InputError: nothing readable at one of the paths.
         UsageError: a step or rank that is asked for is not there.
     """
-    found = dispatch.find(path, options, workers)
-    _check_asked(path, found, options)
+    found = dispatch.find(paths, options, workers)
+    _check_asked(shown(paths), found, options)
     return found
 
 
-def _check_asked(path: Path, found: Layout, options: Options) -> None:
+def _check_asked(path: str, found: Layout, options: Options) -> None:
     for what, asked, there in (
         ("step", options.steps, found.found_steps),
         ("rank", options.ranks, found.found_ranks),
@@ -149,7 +170,7 @@ def _check_asked(path: Path, found: Layout, options: Options) -> None:
             raise UsageError(f"no {what} {format_ranges(absent)} at {path}", hint=f"{what}s that are there: {seen}")
 
 
-def check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
+def check_readable(path: str, summaries: Collection[RankSummary]) -> None:
     """Nothing readable is an error; readable files without records are an answer (unknown).
 
     Raises:
@@ -164,7 +185,7 @@ def check_readable(path: Path, summaries: Collection[RankSummary]) -> None:
         )
 
 
-def only_rank(path: str | Path, options: Options | None = None) -> int:
+def only_rank(path: Paths, options: Options | None = None) -> int:
     """The rank of a path that holds one rank: a rank folder, or a dump of a single process.
 
     Raises:
@@ -173,16 +194,22 @@ def only_rank(path: str | Path, options: Options | None = None) -> int:
     """
     if options is not None and options.node_local:
         with engines.opened(options) as workers:
-            ranks = dispatch.find(Path(path), replace(options, steps=None, ranks=None), workers).found_ranks
+            ranks = dispatch.find(as_paths(path), replace(options, steps=None, ranks=None), workers).found_ranks
     else:
-        ranks = dump_layout.find(Path(path)).found_ranks
+        ranks = _found(path).found_ranks
     if len(ranks) != 1:
-        raise UsageError(f"{path} holds the ranks {format_ranges(ranks)}", hint="say which one with --rank")
+        raise UsageError(
+            f"{shown(as_paths(path))} holds the ranks {format_ranges(ranks)}", hint="say which one with --rank"
+        )
     return ranks[0]
 
 
+def _found(path: Paths, steps: Collection[int] | None = None, ranks: Collection[int] | None = None) -> Layout:
+    return dump_layout.checked(path_layouts.survey(as_paths(path), steps, ranks), steps, ranks)
+
+
 def show(
-    path: str | Path,
+    path: Paths,
     rank: int,
     *,
     step: int | None = None,
@@ -196,10 +223,12 @@ def show(
         InputError: nothing readable at the path.
         UsageError: the rank, step, record or index is not there.
     """
-    found = dump_layout.find(Path(path), None if step is None else (step,), (rank,))
+    found = _found(path, None if step is None else (step,), (rank,))
     if not found.folders:
         seen = format_ranges(found.found_ranks) or "none"
-        raise UsageError(f"no readable dump of rank {rank} at {path}", hint=f"ranks that are there: {seen}")
+        raise UsageError(
+            f"no readable dump of rank {rank} at {shown(as_paths(path))}", hint=f"ranks that are there: {seen}"
+        )
     from firstnan.rank.excerpt import excerpt
     from firstnan.read.records import full_reader
 

@@ -32,6 +32,7 @@ from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.run import dispatch, engines, pipeline, rank_passes
 from firstnan.run.engines import Engines
 from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, calls_of, packed_calls, read
+from firstnan.run.pipeline import Paths
 from firstnan.run.second_pass import Question, with_known_calls
 
 MAX_SITES = 4
@@ -46,7 +47,7 @@ Place = tuple[int, int]
 
 
 def scan(
-    path: str | Path, options: Options | None = None, progress: Progress | None = None, others: Sequence[Part] = ()
+    path: Paths, options: Options | None = None, progress: Progress | None = None, others: Sequence[Part] = ()
 ) -> Part:
     """Looks at the ranks below a path, as :func:`firstnan.analyze` does first.
 
@@ -59,14 +60,14 @@ def scan(
     options = options or Options()
     book = table.load(options.rules)
     with engines.opened(options) as workers:
-        found = dispatch.find(Path(path), options, workers, whole=False)
+        found = dispatch.find(pipeline.as_paths(path), options, workers, whole=False)
         several = len(found.found_steps) > 1
         work = partial(_scan_rank, book=book, excluded=options.exclude_ops, weights=several)
         seen = dispatch.at_each(found.folders, work, _lost, workers, progress)
         seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
         part = Part(
             host=socket.gethostname(),
-            path=str(path),
+            path=pipeline.shown(pipeline.as_paths(path)),
             rules=table.render(book),
             excluded=options.exclude_ops,
             ranks=tuple(seen),
@@ -182,7 +183,7 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
     options = options or Options()
     with engines.opened(options) as workers:
         desk = _Desk(parts, options, workers)
-        pipeline.check_readable(Path(desk.path), [part.summary for part in desk.kept.values()])
+        pipeline.check_readable(desk.path, [part.summary for part in desk.kept.values()])
         report = desk.conclude(problems)
     return pipeline.with_problems(report, desk.problems())
 

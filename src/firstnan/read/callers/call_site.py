@@ -15,9 +15,10 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import RecordKind
 from firstnan.read.callers.entries import EntryFile, beginning_of
 from firstnan.read.callers.frames import Stack, as_stack, frames_of, location_of
-from firstnan.read.files import Fault, read_bytes
 from firstnan.read.json import lenient
 from firstnan.read.scan.record_index import Doubt
+from firstnan.read.sources.files import Fault
+from firstnan.read.sources.places import read_bytes
 
 MEGATRON_COUNTER = "megatron_micro_step_number"
 """A key of construct.json that is no record (format document, section 10)."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from firstnan.read.files import Fault, open_regular
 from firstnan.read.json import lenient
 from firstnan.read.scan.record_index import Buffer, Doubt, RecordFile, Region
+from firstnan.read.sources.files import Fault
+from firstnan.read.sources.places import open_file
 
 SMALL = 1 << 20
 """Bytes of a file that is better parsed whole."""
@@ -28,12 +29,12 @@ class EntryFile:
     """
 
     def __init__(self, path: Path, small: int = SMALL) -> None:
-        opened = open_regular(path)
+        opened = open_file(path)
         if isinstance(opened, Fault):
             raise Doubt(opened.detail)
-        with opened[0]:
-            if opened[1].st_size <= small:
-                raise Doubt("a small file")
+        opened.file.close()
+        if opened.size <= small:
+            raise Doubt("a small file")
         self._file = RecordFile(path, REGION, _ENTRY)
         self._last = 0
         """The region in which something was found last: what is asked for next mostly stands there or behind it."""

@@ -1,8 +1,12 @@
 """Where a dump's steps and ranks are (format document, section 2).
 
 Given the dump's root, one step folder or one rank folder, :func:`find` lists the ranks of every
-step. Nothing is opened but folders; files are only looked at (``stat``), so that a FIFO or a device
+step. Nothing is opened but folders and archives; files are only looked at (``stat``), so that a FIFO or a device
 in a dump cannot hang the search.
+
+``archives_are_looked_into``
+    ``rank3.tar.gz`` with a dump.json in it, below one folder or not, is rank 3; ``step0.zip`` with rank folders in it
+    is step 0. Any other archive is a folder of its own: what stands in it says which steps and ranks it holds.
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ from msgspec.structs import replace
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
-from firstnan.read.layout.folders import Entry, Unlistable, entries, natural, shown
+from firstnan.read.layout.folder_names import LOOKED_INTO, RANK, RANK_FILES, STEP, is_part, number_in, seen_through
 from firstnan.read.layout.rank_files import RankFiles, look
+from firstnan.read.sources.folders import Entry, Unlistable, natural, shown
+from firstnan.read.sources.places import entries, remarks, stem_of
 
-_STEP = re.compile(r"step[_-]?([0-9]{1,9})\Z", re.IGNORECASE)
-_RANK = re.compile(r"rank[_-]?([0-9]{0,9})\Z", re.IGNORECASE)
-_PROCESS = re.compile(r"proc[_-]?([0-9]{1,18})\Z", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel_config_[0-9]+\.json\Z")
 
 _MAX_DEPTH = 5
@@ -81,40 +84,31 @@ def survey(path: Path, steps: Collection[int] | None = None, ranks: Collection[i
     folder = path if path.name and path.name != ".." else path.absolute()
     if folder.name in ("", ".."):
         folder = folder.resolve()
-    if any(entry.name in _RANK_FILES for entry in top) and not any(_is_part(entry) for entry in top):
-        step = _number(_STEP, folder.absolute().parent.name)
-        rank = _number(_RANK, folder.name)
+    if any(entry.name in RANK_FILES for entry in top) and not any(is_part(entry) for entry in top):
+        step = number_in(STEP, folder.absolute().parent.name)
+        rank = number_in(RANK, stem_of(folder))
+        search.remarks(path, shown(folder.name))
         search.rank(Entry(shown(folder.name), path, True), 0 if step is None else step, 0 if rank is None else rank)
         return replace(search.layout(), beside=() if rank is None else _beside(folder.absolute(), rank))
-    search.dumps(top, folder.name)
+    search.remarks(path, shown(folder.name))
+    search.dumps(top, stem_of(folder))
     return search.layout()
 
 
 def _beside(folder: Path, rank: int) -> tuple[int, ...]:
     """The ranks next to the one that is asked for by its folder."""
     found = entries(folder.parent)
-    numbers = [] if isinstance(found, Unlistable) else [_number(_RANK, one.name) for one in found if one.name != "rank"]
+    numbers = (
+        [] if isinstance(found, Unlistable) else [number_in(RANK, one.part) for one in found if one.part != "rank"]
+    )
     return tuple(sorted({number for number in numbers if number is not None} - {rank}))
-
-
-_RANK_FILES = frozenset({FileKind.DUMP.value, FileKind.CONSTRUCT.value, FileKind.STACK.value, "debug.json"})
 
 
 def _unlistable(path: Path, why: Unlistable) -> InputError:
     if why.file:
-        hint = f"give the folder: {path.parent}" if path.name in _RANK_FILES else "give the folder of the dump"
+        hint = f"give the folder: {path.parent}" if path.name in RANK_FILES else "give the folder of the dump"
         return InputError(f"{path} is {why.detail}, not a folder", hint=hint)
     return InputError(f"{path}: {why.detail}", hint="give the folder that holds step*/rank*/dump.json")
-
-
-def _is_part(entry: Entry) -> bool:
-    """The name of a step or of a rank, whether it can be listed or not."""
-    return bool(_STEP.match(entry.name) or _RANK.match(entry.name) or _PROCESS.match(entry.name))
-
-
-def _number(pattern: re.Pattern[str], name: str) -> int | None:
-    match = pattern.match(name)
-    return int(match[1] or 0) if match else None
 
 
 class _Dump(Struct):
@@ -151,6 +145,11 @@ class _Search:
         self.listed = 0
         self.others: list[str] = []
 
+    def remarks(self, path: Path, label: str) -> None:
+        """Tells what is wrong with an archive as a whole."""
+        for remark in remarks(path):
+            self.problem(remark.kind, label, remark.detail, judged=False)
+
     def problem(
         self,
         kind: ProblemKind,
@@ -168,7 +167,7 @@ class _Search:
     def dumps(self, top: list[Entry], name: str) -> None:
         """Every dump below the given folder; those that repeat a step and rank are only reported."""
         found: list[_Dump] = []
-        self._collect(top, "", found, 0, _number(_STEP, name))
+        self._collect(top, "", found, 0, number_in(STEP, name))
         found.sort(key=_Dump.order)
         for dump in found:
             self._take(dump)
@@ -179,16 +178,18 @@ class _Search:
         dump = _Dump(label, step=step or 0)
         rest: list[Entry] = []
         for entry in listing:
-            number = _number(_STEP, entry.name)
+            entry = self._seen_through(entry, label)
+            number = number_in(STEP, entry.part)
             if number is not None:
                 dump.steps.append((number, entry))
-            elif _is_part(entry):
+            elif is_part(entry):
                 dump.ranks.append(entry)
             else:
                 rest.append(entry)
         if dump.steps or dump.ranks or step is not None:
             found.append(dump)
-            self._extra(rest, label)
+            held = [entry for entry in rest if entry.stem and self._look_into(entry, label, found, depth)]
+            self._extra([replace(entry, stem="") for entry in rest if entry not in held], label)
             return
         if depth == _MAX_DEPTH:
             return
@@ -199,18 +200,37 @@ class _Search:
             if self.listed > _MAX_FOLDERS:
                 self.problem(ProblemKind.LIMIT, label, f"more than {_MAX_FOLDERS} folders, search ended", judged=False)
                 return
-            inside = entries(entry.path)
-            if isinstance(inside, Unlistable):
-                self.problem(ProblemKind.UNREADABLE, _join(label, entry.name), inside.detail, judged=False)
-            else:
-                self._collect(inside, _join(label, entry.name), found, depth + 1, None)
+            self._look_into(entry, label, found, depth)
+
+    def _look_into(self, entry: Entry, label: str, found: list[_Dump], depth: int) -> bool:
+        """Collects the dumps below a folder; whether there are any, or it is told why nobody knows."""
+        before = len(found)
+        inside = entries(entry.path)
+        if isinstance(inside, Unlistable):
+            self.problem(ProblemKind.UNREADABLE, _join(label, entry.name), inside.detail, judged=False)
+            return True
+        if entry.stem not in ("", LOOKED_INTO):
+            self.remarks(entry.path, _join(label, entry.name))
+        self._collect(inside, _join(label, entry.name), found, depth + 1, None)
+        return len(found) > before
+
+    def _seen_through(self, entry: Entry, label: str) -> Entry:
+        """archives_are_looked_into: what an archive with the name of a step or a rank stands for."""
+        if not entry.stem or not is_part(entry):
+            return entry
+        self.remarks(entry.path, _join(label, entry.name))
+        return seen_through(entry)
 
     def _extra(self, rest: list[Entry], label: str) -> None:
         kernel = [entry for entry in rest if _KERNEL.match(entry.name)]
         if kernel:
             detail = f"{kernel[0].name}: a dump of kernels (level L2), not analysed"
             self.problem(ProblemKind.OTHER_DUMP, label or ".", detail, judged=False)
-        others = [entry.name for entry in rest if not _KERNEL.match(entry.name)]
+        unseen = [entry.name for entry in rest if entry.stem]
+        if unseen:
+            detail = f"archives that were not looked into: {_some(unseen)}"
+            self.problem(ProblemKind.IGNORED_FOLDER, label or ".", detail, judged=False)
+        others = [entry.name for entry in rest if not entry.stem and not _KERNEL.match(entry.name)]
         if others:
             self.problem(
                 ProblemKind.IGNORED_FOLDER, label or ".", f"not part of the dump: {_some(others)}", judged=True
@@ -240,8 +260,9 @@ class _Search:
             if isinstance(inside, Unlistable):
                 self.problem(ProblemKind.UNREADABLE, label, inside.detail, judged=False, step=number)
                 continue
-            ranks = [e for e in inside if _is_part(e) and not _STEP.match(e.name)]
-            self._extra([e for e in inside if not _is_part(e) or _STEP.match(e.name)], label)
+            inside = [self._seen_through(e, label) for e in inside]
+            ranks = [e for e in inside if is_part(e) and not STEP.match(e.part)]
+            self._extra([e for e in inside if not is_part(e) or STEP.match(e.part)], label)
             if not ranks:
                 self.problem(ProblemKind.EMPTY_STEP, label, "no rank folders", judged=False, step=number)
             else:
@@ -255,7 +276,7 @@ class _Search:
 
     def _overlaps(self, listings: list[tuple[int, str, list[Entry]]]) -> bool:
         return any(
-            (step, _number(_RANK, entry.name) or 0) in self.claimed for step, _, ranks in listings for entry in ranks
+            (step, number_in(RANK, entry.part) or 0) in self.claimed for step, _, ranks in listings for entry in ranks
         )
 
     def _step(self, step: int, label: str, listing: list[Entry]) -> None:
@@ -265,7 +286,7 @@ class _Search:
         numbered: dict[int, list[Entry]] = {}
         unnumbered: list[Entry] = []
         for entry in listing:
-            match = _RANK.match(entry.name)
+            match = RANK.match(entry.part)
             if match and match[1]:
                 numbered.setdefault(int(match[1]), []).append(entry)
             else:
@@ -281,7 +302,7 @@ class _Search:
 
     def _one_of(self, candidates: list[Entry], step: int, rank: int, label: str) -> None:
         """The first folder in name order that has a dump; the others are named."""
-        ordered = sorted(candidates, key=lambda entry: (not _RANK.match(entry.name), natural(entry.name)))
+        ordered = sorted(candidates, key=lambda entry: (not RANK.match(entry.part), natural(entry.name)))
         if len(ordered) > 1:
             with_dump = [entry for entry in ordered if look(entry.path).dump_bytes is not None]
             chosen = with_dump[0] if with_dump else ordered[0]
@@ -314,6 +335,9 @@ class _Search:
             self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
         else:
             self.folders[step, rank] = RankFolder(step, rank, entry.path, full, files.dump_bytes)
+            if files.beside:
+                detail = f"beside dump.json, which was used: {_some(list(files.beside))}"
+                self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
             if files.tool_errors:
                 detail = f"{files.tool_errors}: the dumping tool reported errors"
                 self.problem(

@@ -1,4 +1,4 @@
-"""One dump whose rank folders lie on the disks of several machines, each machine's under the same path.
+"""One dump in several places: on the disks of several machines under the same path, or at several paths of this one.
 
 ``one_folder_seen_by_several_nodes``
     The same step, rank and label with the same dump.json (size, time of change, beginning and end) is one folder of a
@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
-from firstnan.read.files import Fault, open_regular, reason
 from firstnan.read.layout.dump_layout import Layout, survey
+from firstnan.read.sources.files import Fault, reason
+from firstnan.read.sources.places import open_file
 
 _SAMPLE = 4096
 """Bytes at either end of a dump.json that are compared."""
@@ -47,13 +48,20 @@ class NodeListing(Struct, frozen=True):
     name: str
     """The node's name for people."""
     listing: Listing
+    relation: str = "on node"
+    """What the listing is to the name."""
+
+    @property
+    def place(self) -> str:
+        """For people: ``on node a``."""
+        return f"{self.relation} {self.name}"
 
 
 class _Held(Struct, frozen=True):
     """A rank folder on one node."""
 
     node: str
-    name: str
+    place: str
     folder: RankFolder
     mark: str
 
@@ -69,7 +77,7 @@ def listing(path: Path, steps: Collection[int] | None = None, ranks: Collection[
         found = survey(path, steps, ranks)
     except InputError as error:
         return Listing(fault=str(error))
-    return Listing(found, tuple(_mark(folder.path / FileKind.DUMP.value) for folder in found.folders))
+    return Listing(found, tuple(mark(folder.path / FileKind.DUMP.value) for folder in found.folders))
 
 
 def _is_absent(path: Path) -> bool:
@@ -82,22 +90,21 @@ def _is_absent(path: Path) -> bool:
     return False
 
 
-def _mark(file: Path) -> str:
+def mark(file: Path) -> str:
     """Tells one dump.json from another without reading all of it. Machines number their disks as they like, and not
     every shared file system numbers its files for all of them alike: neither number is part of it."""
-    opened = open_regular(file)
+    opened = open_file(file)
     if isinstance(opened, Fault):
         return opened.detail
-    stream, status = opened
     sample = hashlib.sha256()
     try:
-        with stream:
+        with opened.file as stream:
             sample.update(stream.read(_SAMPLE) or b"")
-            stream.seek(max(0, status.st_size - _SAMPLE))
+            stream.seek(max(0, opened.size - _SAMPLE))
             sample.update(stream.read(_SAMPLE) or b"")
     except OSError as error:
         return reason(error)
-    return f"{status.st_size} {status.st_mtime_ns} {sample.hexdigest()}"
+    return f"{opened.size} {opened.modified} {sample.hexdigest()}"
 
 
 def joined(path: Path, seen: Sequence[NodeListing]) -> Layout:
@@ -114,7 +121,7 @@ def joined(path: Path, seen: Sequence[NodeListing]) -> Layout:
     held: dict[_Key, list[_Held]] = {}
     for one, layout in parts:
         for folder, mark in zip(layout.folders, one.listing.marks, strict=True):
-            held.setdefault((folder.step, folder.rank), []).append(_Held(one.node, one.name, folder, mark))
+            held.setdefault((folder.step, folder.rank), []).append(_Held(one.node, one.place, folder, mark))
     folders = tuple(_chosen(held[key], turn) for turn, key in enumerate(sorted(held)))
     layouts = [layout for _, layout in parts]
     claimed = frozenset(key for layout in layouts for key in layout.claimed)
@@ -148,7 +155,7 @@ def _others(held: Sequence[_Held]) -> Iterator[Problem]:
             continue
         told.append(one)
         folder = one.folder
-        detail = f"on node {one.name}: another dump of this rank than on node {held[0].name}, which was used"
+        detail = f"{one.place}: another dump of this rank than {held[0].place}, which was used"
         yield Problem(ProblemKind.DUPLICATE_RANK, folder.step, folder.rank, folder.label, detail, judged=False)
 
 
@@ -162,7 +169,7 @@ def _counts(problem: Problem, layout: Layout, held: Collection[_Key], claimed: C
 
 
 def _fault(path: Path, one: NodeListing) -> Problem:
-    detail = f"on node {one.name}: {one.listing.fault}"
+    detail = f"{one.place}: {one.listing.fault}"
     return Problem(ProblemKind.UNREADABLE, None, None, str(path), detail, judged=False)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 from msgspec import Struct
 
 from firstnan.dump.folders import FileKind
-from firstnan.read.files import kind_of, reason
-from firstnan.read.layout.folders import Unlistable, entries
+from firstnan.read.sources.files import Fault
+from firstnan.read.sources.folders import Unlistable
+from firstnan.read.sources.places import entries, size, stored_names
 
 _TOOL_ERRORS = "dump_error_info.log"
 _DEBUG = "debug.json"
@@ -28,6 +28,8 @@ class RankFiles(Struct, frozen=True):
     """Name of the dumping tool's own error log, when there is one."""
     others: tuple[str, ...] = ()
     """Other names in the folder."""
+    beside: tuple[str, ...] = ()
+    """The same file once more, compressed."""
 
 
 def look(path: Path) -> RankFiles:
@@ -36,15 +38,13 @@ def look(path: Path) -> RankFiles:
     if isinstance(listing, Unlistable):
         return RankFiles(None, listing.detail)
     names = {entry.name for entry in listing}
+    dumps = [name for name in stored_names(FileKind.DUMP.value) if name in names]
     errors = _TOOL_ERRORS if _TOOL_ERRORS in names else None
-    others = tuple(entry.name for entry in listing if entry.name not in (FileKind.DUMP.value, _DEBUG))
+    others = tuple(entry.name for entry in listing if entry.name not in (*dumps, _DEBUG))
     debug = _DEBUG in names
-    if FileKind.DUMP.value not in names:
+    if not dumps:
         return RankFiles(None, None, debug, errors, others)
-    try:
-        status = (path / FileKind.DUMP.value).stat()
-    except OSError as error:
-        return RankFiles(None, reason(error), debug, errors, others)
-    if not stat.S_ISREG(status.st_mode):
-        return RankFiles(None, f"{kind_of(status.st_mode)}, not a file", debug, errors, others)
-    return RankFiles(status.st_size, None, debug, errors, others)
+    found = size(path / FileKind.DUMP.value)
+    if isinstance(found, Fault):
+        return RankFiles(None, found.detail, debug, errors, others)
+    return RankFiles(found, None, debug, errors, others, tuple(dumps[1:]))

@@ -13,10 +13,11 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
-from firstnan.read.files import Fault, read_bytes
 from firstnan.read.json import lenient
 from firstnan.read.records.builder import RecordBuilder, blank_detail, some
 from firstnan.read.records.values import INFINITE, MAX_NESTING
+from firstnan.read.sources.files import Fault
+from firstnan.read.sources.places import read_bytes
 
 
 def read(folder: RankFolder) -> RankDump:

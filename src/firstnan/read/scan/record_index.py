@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from io import FileIO
+from io import RawIOBase
 from pathlib import Path
 
 from msgspec import Struct
 
-from firstnan.read.files import Fault, open_regular, reason
 from firstnan.read.json import lenient
 from firstnan.read.scan.search import Text, view
+from firstnan.read.sources.files import Fault, reason
+from firstnan.read.sources.places import open_file
 
 RECORD = b'\n  "'
 """Begins a record."""
@@ -165,28 +166,27 @@ class RecordFile:
                     filled += read
                 yield buffer, region
 
-    def _open(self) -> FileIO:
-        opened = open_regular(self._path)
+    def _open(self) -> RawIOBase:
+        opened = open_file(self._path)
         if isinstance(opened, Fault):
             raise Doubt(opened.detail)
-        file, status = opened
-        stamp = (status.st_size, status.st_mtime_ns)
+        stamp = (opened.size, opened.modified)
         if self._stamp is None:
-            self._stamp, self.size = stamp, status.st_size
+            self._stamp, self.size = stamp, opened.size
         elif stamp != self._stamp:
-            file.close()
+            opened.file.close()
             raise Doubt("the file was written to while it was read")
-        return file
+        return opened.file
 
     @staticmethod
-    def _fill(file: FileIO, buffer: Buffer, start: int, end: int) -> int:
+    def _fill(file: RawIOBase, buffer: Buffer, start: int, end: int) -> int:
         try:
             return file.readinto(buffer.window[start:end]) or 0
         except OSError as error:
             raise Doubt(reason(error)) from error
 
     @staticmethod
-    def _seek(file: FileIO, offset: int) -> None:
+    def _seek(file: RawIOBase, offset: int) -> None:
         try:
             file.seek(offset)
         except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from firstnan.read.files import kind_of, reason
+from firstnan.read.sources.files import kind_of, reason
 
 _DIGITS = re.compile(r"([0-9]+)")
 _LONGEST_NUMBER = 18
@@ -22,7 +22,14 @@ class Entry(Struct, frozen=True):
     """For people: characters that are no text are replaced."""
     path: Path
     is_folder: bool
-    """After following links."""
+    """After following links; an archive counts as one."""
+    stem: str = ""
+    """The name without what says that it is an archive; empty: it is none."""
+
+    @property
+    def part(self) -> str:
+        """The name by which a step or a rank is known."""
+        return self.stem or self.name
 
 
 class Unlistable(Struct, frozen=True):
@@ -53,8 +60,11 @@ def entries(path: Path) -> list[Entry] | Unlistable:
         return Unlistable(reason(error))
     except ValueError:  # a path with a NUL character
         return Unlistable("no such file or directory")
-    found.sort(key=lambda entry: natural(entry.name))
-    return found
+    return in_natural_order(found)
+
+
+def in_natural_order(found: list[Entry]) -> list[Entry]:
+    return sorted(found, key=lambda entry: natural(entry.name))
 
 
 def _is_folder(item: os.DirEntry[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from io import FileIO
+from io import FileIO, RawIOBase
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +19,16 @@ class Fault(Struct, frozen=True):
     missing: bool
     """True: there is no such file; False: it is there and could not be read."""
     detail: str
+
+
+class Opened(Struct, frozen=True):
+    """A file that can be read, from any place on."""
+
+    file: RawIOBase
+    size: int
+    """Bytes, when it was opened."""
+    modified: int
+    """When it was last written to, in nanoseconds since 1970; 0: nobody knows."""
 
 
 def kind_of(mode: int) -> str:
@@ -43,27 +53,21 @@ def reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def read_bytes(path: Path) -> bytes | Fault:
-    """The content of a regular file as it was when opened; links are followed.
-
-    A file that grows meanwhile gives what stood there at first; one that shrinks gives less (and is found to be cut
-    by the parser).
-    """
-    opened = open_regular(path)
-    if isinstance(opened, Fault):
-        return opened
-    file, status = opened
+def size(path: Path) -> int | Fault:
+    """Bytes of a regular file, without opening it."""
     try:
-        with file:
-            return _read(file.fileno(), status.st_size)
+        status = path.stat()
+    except FileNotFoundError:
+        return Fault(True, "no such file")
     except OSError as error:
         return Fault(False, reason(error))
-    except MemoryError:
-        return Fault(False, "does not fit into memory")
+    if not stat.S_ISREG(status.st_mode):
+        return Fault(False, f"{kind_of(status.st_mode)}, not a file")
+    return status.st_size
 
 
-def open_regular(path: Path) -> tuple[FileIO, os.stat_result] | Fault:
-    """A regular file, opened unbuffered, and its status; links are followed.
+def open_regular(path: Path) -> Opened | Fault:
+    """A regular file of this machine, opened unbuffered; links are followed.
 
     Opened without blocking and checked after opening, so that a FIFO put in its place in between
     cannot hang the program.
@@ -81,7 +85,8 @@ def open_regular(path: Path) -> tuple[FileIO, os.stat_result] | Fault:
         status = os.fstat(descriptor)
         fault = _refused(status)
         if fault is None:
-            return FileIO(descriptor, "rb"), status  # of a directory it would raise, and leave the descriptor open
+            # Of a directory FileIO would raise, and leave the descriptor open.
+            return Opened(FileIO(descriptor, "rb"), status.st_size, status.st_mtime_ns)
     except OSError as error:
         fault = Fault(False, reason(error))
     os.close(descriptor)
@@ -94,14 +99,3 @@ def _refused(status: os.stat_result) -> Fault | None:
     if status.st_size > MAX_BYTES:
         return Fault(False, f"{status.st_size} bytes, more than the limit of {MAX_BYTES}")
     return None
-
-
-def _read(descriptor: int, size: int) -> bytes:
-    parts = []
-    while size > 0:
-        part = os.read(descriptor, min(size, 1 << 30))  # one call gives at most 2 GiB
-        if not part:
-            break
-        parts.append(part)
-        size -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
