@@ -363,7 +363,8 @@ def test_folders_without_permission(tree: Tree) -> None:
 
 
 def test_a_folder_that_vanishes_while_it_is_looked_at(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firstnan.read.layout import dump_layout, folders, rank_files
+    from firstnan.read.layout import dump_layout, rank_files
+    from firstnan.read.sources import folders
 
     root = tree("step0/rank0", "step0/rank1")
     real = folders.entries
