@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 RANKS = 4
@@ -89,3 +91,65 @@ SINGLE_RANK = {
     },
 }
 """What single_rank_trace.json has to hold for its rank 2."""
+
+
+PLACES = ("input", "input_args", "input_kwargs")
+"""Where the text's format puts what goes into an operator."""
+ARGUMENTS = {"all_reduce": ("tensor",), "matmul": ("input", "other")}
+"""Names of the arguments, where they are given by keyword."""
+
+
+def one_operator(api: str, tensors: Sequence[Mapping[str, object]], output: object, forms: Forms) -> dict[str, object]:
+    """A record in one of the forms that the text leaves open."""
+    record: dict[str, object] = {} if forms.absent else {"input": [], "input_args": [], "input_kwargs": {}}
+    named = dict(zip(ARGUMENTS[api], tensors, strict=True))
+    for place in forms.places:
+        record[place] = named if place == "input_kwargs" else list(tensors)
+    return {**record, "output": {"0": output} if forms.output_is_object else [output]}
+
+
+@dataclass(frozen=True)
+class Forms:
+    """One combination of what the text's format leaves open."""
+
+    places: tuple[str, ...]
+    absent: bool
+    """Places that hold nothing are not written at all."""
+    output_is_object: bool
+    values_are_text: bool
+    stack_has_three_parts: bool
+    """Else a list of frames, as MSProbe writes it."""
+
+    @classmethod
+    def all(cls) -> Iterator[Forms]:
+        for places in (("input",), ("input_args",), ("input_kwargs",), ("input", "input_args")):
+            for flags in itertools.product((False, True), repeat=4):
+                yield cls(places, *flags)
+
+    def tensor(self, extremes: Extremes) -> dict[str, object]:
+        high, low = extremes if self.values_are_text else map(float, extremes)
+        return {"shape": [4, 4], "dtype": "float16", "Max": high, "Min": low}
+
+
+def write_two_ranks(root: Path, forms: Forms) -> Path:
+    """Rank 1 overflows in a product and puts the result into an all_reduce; rank 0 receives it."""
+    for rank in (0, 1):
+        folder = root / f"rank{rank}"
+        folder.mkdir(parents=True)
+        product = INF if rank else FINITE
+        factors = [forms.tensor(("300.0", "-1.0")), forms.tensor(("400.0", "0.0"))]
+        records = {
+            "Torch.ops.aten.matmul_0_0": one_operator("matmul", factors, forms.tensor(product), forms),
+            "Distributed.all_reduce_0_0": one_operator("all_reduce", [forms.tensor(product)], forms.tensor(INF), forms),
+        }
+        chain = {"Torch.ops.aten.matmul_0_0": "Torch.nn.functional.linear_0_0"}
+        frame = "File forward.py, line 123, in linear, \n x = a @ b"
+        stack: object = ["linear", "forward.py", 123] if forms.stack_has_three_parts else [frame]
+        files = {
+            "dump.json": {"framework": "pytorch", "data": records},
+            "construct.json": chain,
+            "stack.json": {"Torch.ops.aten.matmul_0_0": stack},
+        }
+        for name, content in files.items():
+            (folder / name).write_text(json.dumps(content), "utf-8")
+    return root

@@ -77,3 +77,37 @@ def test_a_rejected_candidate_gives_the_next(dump: Path, tmp_path: Path, capsys:
     run(capsys, "trace", dump, "--rank", "2", "--exclude-op", "Torch.ops.aten.matmul_0_0", "-o", target)
     first = json.loads(target.read_text("utf-8"))["first_anomaly"]
     assert first["exec_order"] > mission_dump.SINGLE_RANK["first_anomaly"]["exec_order"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("forms", list(mission_dump.Forms.all()), ids=str)
+def test_every_form_of_the_format_gives_the_same_answer(
+    forms: mission_dump.Forms, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Inputs under ``input``, ``input_args`` or ``input_kwargs``, numbers or text, output as list or object."""
+    dump = mission_dump.write_two_ranks(tmp_path / "input_path", forms)
+    run(capsys, "ranks", dump, "-o", tmp_path / "cross_rank_analysis.json")
+    call = json.loads((tmp_path / "cross_rank_analysis.json").read_text("utf-8"))["Distributed.all_reduce_0_0"]
+    assert call == {"source_ranks": [1], "propagated_ranks": [0], "normal_ranks": [], "total_ranks": 2}
+    run(capsys, "trace", dump, "--rank", "1", "-o", tmp_path / "single_rank_trace.json")
+    first = json.loads((tmp_path / "single_rank_trace.json").read_text("utf-8"))["first_anomaly"]
+    assert first["op_name"] == "Torch.ops.aten.matmul_0_0"
+    assert first["output"] == {"0": {"Max": "inf", "Min": "-0.25"}}
+    assert {tuple(tensor["shape"]) for tensor in first["input_info"]} == {(4, 4)}
+    assert first["construct_chain"][1] == "Torch.nn.functional.linear_0_0"
+    assert "forward.py" in str(first["stack_info"])
+    assert "rank 1, step 0, in Torch.ops.aten.matmul_0_0" in run(capsys, "analyze", dump)
+
+
+def test_a_receive_buffer_under_input_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``all_gather_into_tensor(output, input)``: what the first argument held before the call was not sent."""
+    for rank in (0, 1):
+        tensor = {"shape": [4], "dtype": "float32", "Max": "nan" if rank else "1.0", "Min": "nan" if rank else "0.0"}
+        bad = {**tensor, "Max": "nan", "Min": "nan"}
+        record = {"input": [bad, tensor], "input_args": [], "input_kwargs": {}, "output": [bad, tensor]}
+        (tmp_path / "dump" / f"rank{rank}").mkdir(parents=True)
+        document = {"framework": "pytorch", "data": {"Distributed.all_gather_into_tensor_0_0": record}}
+        (tmp_path / "dump" / f"rank{rank}" / "dump.json").write_text(json.dumps(document), "utf-8")
+    run(capsys, "ranks", tmp_path / "dump", "-o", tmp_path / "cross_rank_analysis.json")
+    call = json.loads((tmp_path / "cross_rank_analysis.json").read_text("utf-8"))
+    (states,) = call.values()
+    assert states == {"source_ranks": [1], "propagated_ranks": [0], "normal_ranks": [], "total_ranks": 2}

@@ -81,7 +81,8 @@ def backward_bound(record: Record, forward: Record) -> float | None:
 
 
 def _is_operand(slot: str) -> bool:
-    return slot in ("input_args.0", "input_args.1", "input_kwargs.other", "input_kwargs.exponent", "input_kwargs.value")
+    positional = ("input_args.0", "input_args.1", "input.0", "input.1")
+    return slot in (*positional, "input_kwargs.other", "input_kwargs.exponent", "input_kwargs.value")
 
 
 def _product_bound(api: str, tensors: Sequence[TensorStat]) -> float | None:

@@ -302,12 +302,19 @@ def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> Comm
     )
 
 
+_POSITIONAL = ("input_args", "input")
+"""Keys under which a record holds its positional arguments."""
+
+
 def _argument_slots(record: Record, role: Role, parameter: str) -> list[str]:
-    """Slots on the input side under which a parameter may stand, by position and by keyword."""
+    """Slots on the input side under which a parameter may stand, by position and by keyword.
+
+    Hand-made dumps write positional arguments under ``input``, under ``input_args``, or under both.
+    """
     slots = [f"input_kwargs.{name}" for name in _SYNONYMS.get(parameter, (parameter,)) if name in record.kwargs]
     position = role.signature.index(parameter) if parameter in role.signature else -1
     if 0 <= position < record.arity[0]:
-        slots.append(f"input_args.{position}")
+        slots += [f"{place}.{position}" for place in _POSITIONAL]
     return slots
 
 
@@ -321,7 +328,7 @@ def _output_slots(record: Record, role: Role) -> list[str]:
     slots = []
     for slot in _argument_slots(record, role, role.receives):
         place, key = slot.split(".", 1)
-        at = int(key) if place == "input_args" else record.arity[0] + record.kwargs.index(key)
+        at = int(key) if place in _POSITIONAL else record.arity[0] + record.kwargs.index(key)
         slots.append(f"output.{at}")
     return slots
 

@@ -61,7 +61,7 @@ def found(kind: MechanismKind, confidence: Confidence, key: str, **params: NoteV
 
 def operand(record: Record, position: int) -> Scalar | None:
     """The plain number at a position among the arguments."""
-    return next((s for s in record.scalars if s.slot == f"input_args.{position}"), None)
+    return next((s for s in record.scalars if s.slot in (f"input_args.{position}", f"input.{position}")), None)
 
 
 def number(scalar: Scalar | None) -> float | None:

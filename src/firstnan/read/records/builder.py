@@ -46,7 +46,7 @@ class RecordBuilder:
             if value is not None:
                 more, count = reader.top(value, "input_args")
                 inputs = inputs + more if inputs else more
-                positional = count or positional
+                positional = max(positional, count)
             value = get("input_kwargs")
             if value:
                 more, n_kwargs = reader.top(value, "input_kwargs")
