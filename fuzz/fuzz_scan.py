@@ -117,10 +117,10 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
             promise(ours == theirs, f"the scan reader gives\n{ours}\nand the full reader\n{theirs}")
 
 
-def _calls(view: RankView) -> list[tuple[int, bool, str]]:
+def _calls(view: RankView) -> list[tuple[int, bool, str, str]]:
     """What :data:`firstnan.dump.view.Passed` promises of each call that the analysis knows."""
     return [
-        (index, is_bad(), repr((like.groups, like.peers)))
-        for index, like, is_bad in view.communication()
-        if is_communication(like)
+        (passed.index, passed.is_bad(), passed.name(), repr((passed.like.groups, passed.like.peers)))
+        for passed in view.communication()
+        if is_communication(passed.like)
     ]

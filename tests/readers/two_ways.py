@@ -48,8 +48,12 @@ def seen(view: RankView, watch: Lookout) -> dict[str, object]:
         "found": [view.find(record.name.full) is not None for record in records],
         "absent": view.find("Torch.nothing.0.forward"),
         "passes": view.passes(),
-        "calls": [(at, bad(), _identity(like)) for at, like, bad in view.communication() if is_communication(like)],
-        "late calls": [at for at, like, _ in view.communication(over.end // 2, over.end) if is_communication(like)],
+        "calls": [
+            (one.index, one.is_bad(), one.name(), one.record().name.full, _identity(one.like))
+            for one in view.communication()
+            if is_communication(one.like)
+        ],
+        "late calls": [one.index for one in view.communication(over.end // 2, over.end) if is_communication(one.like)],
     }
 
 

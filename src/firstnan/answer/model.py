@@ -241,6 +241,10 @@ class CollectiveReport(Struct, frozen=True):
         return len(self.source_ranks) + len(self.propagated_ranks) + len(self.normal_ranks) + len(self.undecided_ranks)
 
 
+CONTAINED_CALL = "ranks.contained"
+"""Key of the note on a call that holds a non-finite value which no later record takes in."""
+
+
 class Hop(Struct, frozen=True):
     """One step of the spread: from a rank's record to the ranks it reached."""
 

@@ -22,10 +22,12 @@ from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.printable import printable
 from firstnan.dump.ranges import format_ranges
+from firstnan.rank.every_call import EveryCall
+from firstnan.rank.roster import Roster
 from firstnan.read.json.lenient import HAS_JITER
 from firstnan.read.scan.search import HAS_STRINGZILLA
 from firstnan.run import pipeline
-from firstnan.show import Format, Settings, View, load, render
+from firstnan.show import Format, Settings, View, load, mission_files, render
 from firstnan.show.console import HAS_RICH, render_outline
 from firstnan.words import Words, default_language, text
 
@@ -80,7 +82,20 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     _check_targets(chosen, chosen.path)
     options = command_line.options(chosen)
     settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
-    return _deliver(_read(chosen.path, settings, options), form, settings, chosen)
+    report = _read(chosen.path, settings, options)
+    if view is View.RANKS:
+        settings = replace(settings, every_call=_every_call(chosen.path, report, options, settings.language))
+    return _deliver(report, form, settings, chosen)
+
+
+def _every_call(path: Path, report: Report, options: Options, language: Language) -> EveryCall:
+    """All communication calls, from one more pass over the ranks."""
+
+    def read() -> list[Roster]:
+        with ReadingProgress(language) as progress:
+            return pipeline.rosters(path, options, progress)
+
+    return EveryCall(report, _worked(options, read))
 
 
 def _merge(chosen: argparse.Namespace) -> int:
@@ -145,7 +160,7 @@ def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.
     mission_file: Path | None = getattr(chosen, "mission_file", None)
     if mission_file is not None:
         step = replace(settings, view=View.RANKS) if settings.view is View.FULL else settings
-        write_whole(mission_file, render(report, Format.MISSION, step).encode("utf-8"))
+        write_whole(mission_file, (part.encode("utf-8") for part in mission_files.parts(report, step)))
         _say(text("output.written", settings.language, file=Words(printable(str(mission_file)))))
     target = _target(chosen)
     if target is None:

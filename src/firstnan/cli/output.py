@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from firstnan.dump.errors import OutputError, UsageError
@@ -97,22 +98,24 @@ def _first_part_is_dump(place: Path, root: Path) -> bool:
     return place.is_relative_to(root) and bool(_PART_OF_DUMP.fullmatch(place.relative_to(root).parts[0]))
 
 
-def write_whole(target: Path, content: bytes) -> None:
+def write_whole(target: Path, content: bytes | Iterable[bytes]) -> None:
     """Write the file so that a reader sees the old content or the new one, never a part.
 
-    The content goes to a temporary file in the same folder, which then takes the place of the target (a link is
-    followed; the mode of an existing file is kept). Devices and pipes (``/dev/stdout``, ``/dev/fd/63``) are written
-    directly.
+    The content, or its parts as they come, goes to a temporary file in the same folder, which then takes the place of
+    the target (a link is followed; the mode of an existing file is kept). Devices and pipes (``/dev/stdout``,
+    ``/dev/fd/63``) are written directly.
 
     Raises:
         OutputError: it could not be written; what stood there before is untouched.
     """
+    parts = (content,) if isinstance(content, bytes) else content
     try:
         mode = _mode(target)
         if mode is not None and not stat.S_ISREG(mode):
-            target.write_bytes(content)
+            with target.open("wb") as stream:
+                stream.writelines(parts)
             return
-        _replace(target.resolve(), content, mode)
+        _replace(target.resolve(), parts, mode)
     except (OSError, RuntimeError) as error:
         raise OutputError(f"'{target}' could not be written: {_reason(error)}") from error
 
@@ -124,13 +127,13 @@ def _mode(target: Path) -> int | None:
         return None
 
 
-def _replace(place: Path, content: bytes, mode: int | None) -> None:
+def _replace(place: Path, parts: Iterable[bytes], mode: int | None) -> None:
     temporary = place.with_name(f".{place.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _NEW_FILE_MODE)
     done = False
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
         if mode is not None:

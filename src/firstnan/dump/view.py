@@ -57,14 +57,23 @@ class Overview(Struct, frozen=True):
     """Index of the first record with a result that the watch finds saturated."""
 
 
-Passed = tuple[int, Record, Callable[[], bool]]
-"""One communication record, named without all its values having been read (there may be very many):
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """One communication record, named without all its values having been read (there may be very many).
 
-- its index;
-- a record with this one's API, groups, peers and scalar arguments, whose tensors may be those of another call; the
-  same object for all records that it stands for;
-- whether it holds a NaN, an infinity or a -Inf, to be asked before the next record is passed.
-"""
+    What the functions give is to be asked for before the next record is passed.
+    """
+
+    index: int
+    like: Record
+    """A record with this one's API, groups, peers and scalar arguments, whose tensors may be those of another call;
+    the same object for all records that it stands for."""
+    is_bad: Callable[[], bool]
+    """Whether the record holds a NaN, an infinity or a -Inf."""
+    name: Callable[[], str]
+    """The record's own name."""
+    record: Callable[[], Record]
+    """The record itself, with its own values."""
 
 
 class MaskRole(Enum):

@@ -60,7 +60,8 @@ class WholeDump:
     def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
         for record in self.records(start, self._overview.end if stop is None else stop):
             if is_communication(record):
-                yield record.index, record, partial(_is_bad, record)
+                reads = (partial(_is_bad, record), partial(_name, record), partial(_self, record))
+                yield Passed(record.index, record, *reads)
 
     def passes(self) -> tuple[int | None, int | None]:
         backward = [
@@ -69,6 +70,14 @@ class WholeDump:
             if r.name.direction is Direction.BACKWARD and r.name.kind is not RecordKind.PARAMETERS_GRAD
         ]
         return (backward[0], backward[-1]) if backward else (None, None)
+
+
+def _name(record: Record) -> str:
+    return record.name.full
+
+
+def _self(record: Record) -> Record:
+    return record
 
 
 def _is_bad(record: Record) -> bool:

@@ -11,10 +11,7 @@ from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.view import RankDump, RankView
 from firstnan.operators.communication import (
-    CallKind,
     CommCall,
-    Freshness,
-    Root,
     calls,
     is_communication,
     may_be_stale,
@@ -27,6 +24,7 @@ from firstnan.rank.events import Ending, Event, EventKind
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.record_table import Table
 from firstnan.rank.run_up import run_up
+from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
 from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout, saturated
@@ -202,12 +200,7 @@ def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
         for call in flow.calls[index]:
             sent = _side(call.sent, flow, index, flow.sends_bad)
             received = _side(call.received, flow, index, flow.receives_bad)
-            if sent is Side.NONE and call.kind is not CallKind.RECEIVE and call.rooted is not Root.SENDS:
-                sent = Side.UNKNOWN  # it put something in that was not recorded (data_mode without inputs)
-            if not call.finished or call.freshness is Freshness.WORTHLESS:
-                received = Side.UNKNOWN if call.received else Side.NONE
-            if flow.records[index].distrusted and sent is not Side.BAD:
-                sent = received = Side.UNKNOWN
+            sent, received = recorded_sides(call, sent, received, distrusted=flow.records[index].distrusted)
             after = found.get(index, sinks.Outcome()) if Side.BAD in (sent, received) else sinks.Outcome()
             late = flow.structure.after_backward(index)
             read = _read_next(flow, index, call) if received is Side.BAD and may_be_stale(call) else ()

@@ -169,8 +169,8 @@ class CallLog:
 def count_calls(view: RankView) -> CallLog:
     """Counts a rank's calls without reading all their values."""
     log = CallLog(view.overview)
-    for at, like, _ in view.communication():
-        log.add(at, like)
+    for passed in view.communication():
+        log.add(passed.index, passed.like)
     return log
 
 
@@ -179,13 +179,14 @@ def count_calls_from(view: RankView, suspect: int) -> tuple[CallLog, dict[CallKe
     log = CallLog(view.overview)
     first_bad: dict[CallKey, int] = {}
     settled: set[int] = set()
-    for at, like, is_bad in view.communication():
-        entry = log.add(at, like)
+    for passed in view.communication():
+        at = passed.index
+        entry = log.add(at, passed.like)
         if at < suspect or entry in settled:
             continue
         keys = log.keys(entry)
         if any(key not in first_bad for key in keys):
-            if not is_bad():
+            if not passed.is_bad():
                 continue
             for key in keys:
                 first_bad.setdefault(key, at)
@@ -198,8 +199,8 @@ def ranks_at_the_ends(view: RankView) -> frozenset[int]:
     over = view.overview
     found = CallLog(over)
     for start, stop in ((0, HEAD), (max(over.end - HEAD // 2, HEAD), over.end)):
-        for at, like, _ in view.communication(start, stop):
-            found.add(at, like)
+        for passed in view.communication(start, stop):
+            found.add(passed.index, passed.like)
     return frozenset(found.ranks)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from firstnan.answer.model import CollectiveReport, Hop, RankState
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.operators.communication import Freshness
+from firstnan.rank.every_call import api_of
+from firstnan.rank.sides import rank_state
 from firstnan.rank.summary import CommFact, Side
 from firstnan.step.matching import MatchedCall
 from firstnan.step.order import causal_order, comes_after
@@ -90,13 +91,13 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
         states[state].append(rank)
     states[RankState.NORMAL] += call.clean
     undecided = {*states[RankState.UNDECIDED], *call.absent, *call.unseen}
-    apis = Counter(f.call.name.split(".")[1] if "." in f.call.name else f.call.name for f in call.members.values())
+    ops = {rank: fact.call.name for rank, fact in sorted(call.members.items())}
     return CollectiveReport(
-        op=apis.most_common(1)[0][0] if call.is_p2p else call.api,
+        op=api_of(ops) if call.is_p2p else call.api,
         step=answer.step,
         group=call.group,
         call=call.nth,
-        ops={rank: fact.call.name for rank, fact in sorted(call.members.items())},
+        ops=ops,
         source_ranks=tuple(states[RankState.SOURCE]),
         propagated_ranks=tuple(states[RankState.PROPAGATED]),
         normal_ranks=tuple(sorted(states[RankState.NORMAL])),
@@ -117,19 +118,14 @@ def _aliased_members(answer: StepAnswer, call: MatchedCall) -> set[int]:
 
 
 def state_of(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:
-    """source: own input bad; propagated: only the result; a P2P result is what the sender sent."""
-    if fact.sent is Side.BAD:
-        return RankState.SOURCE
-    if fact.received is Side.BAD:
-        return RankState.PROPAGATED
-    if call.is_p2p and call.receiver == rank:
-        if bad_source:
-            return RankState.PROPAGATED
-        return RankState.NORMAL if fact.received is Side.CLEAN else RankState.UNDECIDED
-    stale = fact.call.freshness is not Freshness.FRESH
-    if fact.sent is Side.UNKNOWN or fact.received is Side.UNKNOWN or (stale and bad_source):
-        return RankState.UNDECIDED
-    return RankState.NORMAL
+    """The state of one member, see :func:`rank_state`."""
+    return rank_state(
+        fact.sent,
+        fact.received,
+        receives_message=call.is_p2p and call.receiver == rank,
+        stale=fact.call.freshness is not Freshness.FRESH,
+        bad_source=bad_source,
+    )
 
 
 def hops(answer: StepAnswer) -> tuple[Hop, ...]:

@@ -26,6 +26,7 @@ from firstnan.run.second_pass import Ask, answer
 if TYPE_CHECKING:
     from firstnan.causes.peers import Lookup as RecordLookup
     from firstnan.rank.excerpt import Excerpt
+    from firstnan.rank.roster import Roster
     from firstnan.report.call_sites import Lookup as SiteLookup
 
 
@@ -68,6 +69,23 @@ def as_paths(path: Paths) -> tuple[Path, ...]:
 def shown(paths: Sequence[Path]) -> str:
     """The paths for people."""
     return ", ".join(map(str, paths))
+
+
+def rosters(path: Paths, options: Options | None = None, progress: Progress | None = None) -> list[Roster]:
+    """All communication calls of every rank; :class:`~firstnan.rank.every_call.EveryCall` puts them together.
+
+    Raises:
+        InputError: nothing readable at the path.
+        UsageError: an option names a step or rank that is not there, or a rules file that cannot be read.
+    """
+    options = options or Options()
+    book = table.load(options.rules)
+    with engines.opened(options) as workers:
+        folders = find(as_paths(path), options, workers).folders
+        found = dispatch.at_each(
+            folders, partial(rank_passes.roster, book=book), rank_passes.lost_roster, workers, progress
+        )
+    return sorted(found, key=lambda one: (one.step, one.rank))
 
 
 def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | None, *, alone: bool) -> Report:

@@ -12,6 +12,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
 from firstnan.operators.table import Rulebook
+from firstnan.rank.roster import Roster, read_roster
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
@@ -70,6 +71,16 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
         excluded,
         lambda view, watch: second_pass.with_calls(view, watch, callers, question.summary, wanted),
     )
+
+
+def roster(folder: RankFolder, book: Rulebook) -> Roster:
+    """All communication calls of a rank."""
+    return _read(folder, book, (), lambda view, _: read_roster(view))
+
+
+def lost_roster(folder: RankFolder, reason: str) -> Roster:  # noqa: ARG001  (the report of the run tells the reason)
+    """What is kept of the calls of a rank that could not be read."""
+    return Roster(folder.step, folder.rank)
 
 
 def lost(folder: RankFolder, reason: str) -> RankSummary:

@@ -37,8 +37,16 @@ def dumps(document: object) -> str:
     Letters of every script stay readable; what is invisible, turns the writing direction or is half a character is
     escaped, so that the text is harmless in a terminal and encodes as UTF-8.
     """
-    made = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return _INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", made) + "\n"
+    return _visible(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def on_one_line(value: object) -> str:
+    """The same without indentation and line end."""
+    return _visible(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _visible(made: str) -> str:
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", made)
 
 
 def to_dict(report: Report, language: Language = Language.EN) -> dict[str, object]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
-from firstnan.answer.model import CollectiveReport, Report, RootCause
+from firstnan.answer.model import CONTAINED_CALL, CollectiveReport, Report, RootCause
 from firstnan.dump.errors import UsageError
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import Number
-from firstnan.show.json import dumps, number
+from firstnan.show.json import dumps, number, on_one_line
 from firstnan.show.reporter import CROSS_RANK_FILE, SINGLE_RANK_FILE, Settings, View
 
 __all__ = ["CROSS_RANK_FILE", "SINGLE_RANK_FILE", "render"]
@@ -21,35 +21,58 @@ def render(report: Report, settings: Settings) -> str:
     Raises:
         UsageError: the view is neither ranks nor trace.
     """
+    return "".join(parts(report, settings))
+
+
+def parts(report: Report, settings: Settings) -> Iterator[str]:
+    """The same as :func:`render`, piece by piece: a run may make a hundred thousand calls.
+
+    Raises:
+        UsageError: the view is neither ranks nor trace.
+    """
     if settings.view is View.RANKS:
-        return dumps(cross_rank(report))
+        return _cross_rank_lines(report.collectives if settings.every_call is None else settings.every_call)
     if settings.view is View.TRACE and settings.rank is not None:
-        return dumps(single_rank(report, settings.rank))
+        return iter((dumps(single_rank(report, settings.rank)),))
     raise UsageError(
         "format 'mission' belongs to the commands ranks and trace",
         hint=f"'firstnan ranks' makes {CROSS_RANK_FILE}, 'firstnan trace' {SINGLE_RANK_FILE}",
     )
 
 
-def cross_rank(report: Report) -> dict[str, object]:
-    """Per affected call, keyed by its record name: source, propagated and normal ranks, and how many took part.
+def cross_rank(calls: Iterable[CollectiveReport]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Each call under its record name: source, propagated and normal ranks, and how many take part.
 
-    ``total_ranks`` counts undecided ranks too. Record names differ between ranks: the key is the name on the first
+    ``total_ranks`` counts undecided ranks too; ``contained`` marks a call whose non-finite value no later record takes
+    in. Record names differ between ranks: the key is the name on the first
     source rank, else on the lowest rank. Where two calls have one name (other group, other step), the causally first
     one keeps it and the next ones are told apart: ``Distributed.all_reduce.1.forward (step 0, ranks 2,3)``.
     """
-    made: dict[str, object] = {}
-    for call in report.collectives:
-        made[_key(call, made)] = {
+    taken: set[str] = set()
+    for call in calls:
+        key = _key(call, taken)
+        taken.add(key)
+        found: dict[str, object] = {
             "source_ranks": list(call.source_ranks),
             "propagated_ranks": list(call.propagated_ranks),
             "normal_ranks": list(call.normal_ranks),
             "total_ranks": call.total_ranks,
         }
-    return made
+        if any(note.key == CONTAINED_CALL for note in call.notes):
+            found["contained"] = True
+        yield key, found
 
 
-def _key(call: CollectiveReport, taken: Iterable[str]) -> str:
+def _cross_rank_lines(calls: Iterable[CollectiveReport]) -> Iterator[str]:
+    """One line per call."""
+    separator = "{\n"
+    for key, found in cross_rank(calls):
+        yield f"{separator}{on_one_line(key)}: {on_one_line(found)}"
+        separator = ",\n"
+    yield "{}\n" if separator == "{\n" else "\n}\n"
+
+
+def _key(call: CollectiveReport, taken: Collection[str]) -> str:
     named = [rank for rank in call.source_ranks if rank in call.ops] or sorted(call.ops)
     name = call.ops[named[0]] if named else call.op
     if name not in taken:

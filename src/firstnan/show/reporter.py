@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Protocol
 
 from msgspec import Struct
 
-from firstnan.answer.model import Report
+from firstnan.answer.model import CollectiveReport, Report
 from firstnan.dump.language import Language
 
 CROSS_RANK_FILE = "cross_rank_analysis.json"
@@ -58,6 +59,9 @@ class Settings(Struct, frozen=True):
     """Columns of text output."""
     colour: bool = False
     """ANSI colours in text output."""
+    every_call: Iterable[CollectiveReport] | None = None
+    """View RANKS: all communication calls of the run, affected or not; may be gone through several times. None: only
+    the affected ones are known."""
 
 
 class Reporter(Protocol):

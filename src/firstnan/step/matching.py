@@ -194,7 +194,7 @@ def _collectives(
             state = MatchState.DOUBTFUL
         else:
             state = MatchState.PARTIAL if absent else MatchState.MATCHED
-        number = nth if isinstance(nth, int) else _number(nth)
+        number = nth if isinstance(nth, int) else number_in(nth)
         found.append(MatchedCall(api, key, number, members, absent, state, series=series, clean=clean, unseen=unseen))
     return found
 
@@ -243,7 +243,8 @@ def _ends(series: Series, labelled: Mapping[str, set[int]]) -> list[tuple[int, S
     return [(rank, series) for rank in ranks]
 
 
-def _number(name: str) -> int:
+def number_in(name: str) -> int:
+    """The first number in a record name; 0 without one."""
     digits = [part for part in name.replace("_", ".").split(".") if part.isdigit()]
     return int(digits[0]) if digits else 0
 

@@ -32,6 +32,7 @@ class CallReader:
     def __init__(self) -> None:
         self._known: dict[object, Record] = {}
         self._builder = RecordBuilder()
+        self._built: Record | None = None
         self._current: tuple[Buffer, int, int, int] | None = None
 
     def calls(self, buffer: Buffer, known: int, end: int, index: int) -> Iterator[Passed]:
@@ -56,7 +57,7 @@ class CallReader:
             if like is None:
                 like = self._new(key, build(self._builder, *parse(buffer, begin, stop), index))
             self._current = buffer, begin, stop, index
-            yield index, like, self._is_bad
+            yield Passed(index, like, self._is_bad, self._full_name, self._record)
             hit = text.find(_CALL, stop, end)
 
     def _new(self, key: object, record: Record) -> Record:
@@ -65,13 +66,26 @@ class CallReader:
         self._known[key] = record
         return record
 
-    def _is_bad(self) -> bool:
+    def _full_name(self) -> str:
+        buffer, begin, _, _ = self._at()
+        return buffer.full_name(begin)
+
+    def _record(self) -> Record:
+        buffer, begin, stop, index = self._at()
+        if self._built is None or self._built.index != index:
+            self._built = self._builder.build(*parse(buffer, begin, stop), index)
+        return self._built
+
+    def _at(self) -> tuple[Buffer, int, int, int]:
         if self._current is None:
-            return False
-        buffer, begin, stop, index = self._current
+            raise LookupError("no record was passed yet")
+        return self._current
+
+    def _is_bad(self) -> bool:
+        buffer, begin, stop, _ = self._at()
         if _UNUSUAL.search(buffer.data, begin, stop) is None:
             return False
-        record = self._builder.build(*parse(buffer, begin, stop), index)
+        record = self._record()
         return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
 
 

@@ -217,7 +217,7 @@ class ScannedDump:
         for buffer, region in self._file.parts(start, stop):
             begin, first = _skip(buffer, region, start) if region.first < start else (0, region.first)
             for passed in reader.calls(buffer, begin, region.size, first):
-                if passed[0] >= stop:
+                if passed.index >= stop:
                     return
                 yield passed
 

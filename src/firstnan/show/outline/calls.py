@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from firstnan.answer.model import CollectiveReport, MatchState, RootCause, Where
+from firstnan.answer.model import CollectiveReport, MatchState, RankState, RootCause, Where
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.causes import more
@@ -42,15 +42,52 @@ def calls_section(
     return Section(text(key, language, step=steps[0] if steps else None), blocks)
 
 
+def every_call_section(settings: Settings) -> Section:
+    """How many calls there are, affected or not; all of them when verbose."""
+    language, calls = settings.language, settings.every_call
+    if calls is None:
+        return Section("", ())
+    states = Counter(_worst(call) for call in calls)
+    counted = sentence(
+        "ranks.count",
+        language,
+        total=states.total(),
+        source=states[RankState.SOURCE],
+        propagated=states[RankState.PROPAGATED],
+        undecided=states[RankState.UNDECIDED],
+        normal=states[RankState.NORMAL],
+    )
+    blocks: list[Block] = [Paragraph(counted)]
+    if settings.verbose and states:
+        blocks += _table_of(_rows(calls, (), fold=True), settings, whole=True)
+    return Section(text("section.every_call", language), tuple(blocks))
+
+
+def _worst(call: CollectiveReport) -> RankState:
+    """What a call counts as: the worst state of its members."""
+    if call.source_ranks:
+        return RankState.SOURCE
+    if call.propagated_ranks:
+        return RankState.PROPAGATED
+    return RankState.UNDECIDED if call.undecided_ranks else RankState.NORMAL
+
+
 def _table(
     calls: Sequence[CollectiveReport], causes: Sequence[RootCause], settings: Settings, whole: bool
 ) -> Iterable[Block]:
     if not calls:
         return
-    language = settings.language
     rows = _rows(calls, causes, fold=not settings.verbose)
     shown = rows if settings.verbose else rows[:_MOST_CALLS]
-    several_steps = len({call.step for call in calls}) > 1
+    yield from _table_of(shown, settings, whole=whole)
+    if len(rows) > len(shown):
+        yield Paragraph(more(len(rows) - len(shown), settings.language))
+    yield from _records(calls, settings)
+
+
+def _table_of(shown: Sequence[_Row], settings: Settings, *, whole: bool) -> Iterable[Block]:
+    language = settings.language
+    several_steps = len({row.first.step for row in shown}) > 1
     columns = [
         ("call", [data(f"{f'step{r.first.step} ' if several_steps else ''}{_numbered(r)}", limit=48) for r in shown]),
         ("group", [_group(r.first, language) for r in shown]),
@@ -73,12 +110,9 @@ def _table(
         mark = Span(text("label.began_here", language), Tone.STRONG)
         cells.append([mark if row.is_cause else Span("") for row in shown])
     yield Table(tuple(header), tuple(zip(*cells, strict=True)), right=right)
-    if len(rows) > len(shown):
-        yield Paragraph(more(len(rows) - len(shown), language))
-    yield from _records(calls, settings)
 
 
-def _rows(calls: Sequence[CollectiveReport], causes: Sequence[RootCause], *, fold: bool) -> list[_Row]:
+def _rows(calls: Iterable[CollectiveReport], causes: Sequence[RootCause], *, fold: bool) -> list[_Row]:
     """like_calls_share_a_row: ``all_reduce #1`` to ``#17`` of one group with the same ranks in every state.
 
     A run stands where its first call stands; calls of other groups may lie between.

@@ -10,7 +10,7 @@ from firstnan.answer.model import BenignRule, Report, Verdict
 from firstnan.dump.language import Language
 from firstnan.dump.printable import NAME_LIMIT
 from firstnan.dump.ranges import format_ranges
-from firstnan.show.outline.calls import calls_section
+from firstnan.show.outline.calls import calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes, headline_of, note_of, ranks_words
 from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
@@ -117,6 +117,7 @@ def _ranks(report: Report, settings: Settings) -> Outline:
         (
             Section("", (Paragraph(beside),) if beside else ()),
             section,
+            every_call_section(settings),
             doubts_section(report, (), settings),
             input_section(report, (), settings),
         ),

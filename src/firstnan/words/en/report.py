@@ -78,6 +78,11 @@ REPORT: dict[str, str] = {
         "There is an anomaly all the same, on {ranks:ranks}: firstnan analyze {path} tells where it began and why."
     ),
     "ranks.anomaly.nowhere": "There is an anomaly all the same: firstnan analyze {path} tells what is known of it.",
+    "ranks.count": (
+        "{total} calls: {source} with a source, {propagated} with a non-finite result of finite inputs, {undecided} "
+        "undecided, {normal} normal on every rank."
+    ),
+    "ranks.contained": "Calls whose NaN or Inf no later record uses are not affected.",
     "ranks.legend": (
         "source: its own input is not finite. propagated: input clean, result not finite. normal: both clean. "
         "undecided: no dump, cut, no statistics, or an asynchronous result that was not refreshed."
@@ -181,6 +186,7 @@ REPORT: dict[str, str] = {
     "section.symptom": "What is hit",
     "section.collectives": "Communication calls with NaN or Inf",
     "section.collectives_step": "Communication calls with NaN or Inf, step {step}",
+    "section.every_call": "All communication calls",
     "section.advice": "What to do next",
     "section.unjudged": "Why nothing could be judged",
     "section.doubts": "What could change this answer",

@@ -63,6 +63,11 @@ REPORT: dict[str, str] = {
     "ranks.none": "没有通信调用读入或输出有影响的 NaN 或 Inf。",
     "ranks.anomaly": "但 {ranks:ranks} 上存在异常：用 firstnan analyze {path} 查看其来源和原因。",
     "ranks.anomaly.nowhere": "但仍存在异常：用 firstnan analyze {path} 查看已知的情况。",
+    "ranks.count": (
+        "共 {total} 次通信调用：{source} 次有源卡，{propagated} 次输入正常而结果非有限，{undecided} 次未定，"
+        "{normal} 次在所有卡上均正常。"
+    ),
+    "ranks.contained": "NaN 或 Inf 未被后续记录使用的通信调用不算受影响。",
     "ranks.legend": (
         "源卡：自身输入非有限。传播卡：输入正常，结果非有限。正常卡：输入和结果都正常。"
         "未定卡：没有 dump、被截断、没有统计量，或异步结果未刷新。"
@@ -157,6 +162,7 @@ REPORT: dict[str, str] = {
     "section.symptom": "受影响的量",
     "section.collectives": "含 NaN 或 Inf 的通信调用",
     "section.collectives_step": "含 NaN 或 Inf 的通信调用，step {step}",
+    "section.every_call": "全部通信调用",
     "section.advice": "下一步",
     "section.unjudged": "无法判断的原因",
     "section.doubts": "可能改变结论的因素",

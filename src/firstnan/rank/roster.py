@@ -1,0 +1,145 @@
+"""All communication calls of one rank, compact: what :mod:`every_call` puts together across ranks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from firstnan.dump.problems import ProblemKind
+from firstnan.dump.records import Record, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.dump.view import RankView
+from firstnan.operators.communication import CallKey, CommCall, Freshness, calls
+from firstnan.rank.sides import recorded_sides
+from firstnan.rank.summary import Side
+
+_BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
+
+
+class Content(Enum):
+    """What one side of a call holds, before anything is known about the rest of the run."""
+
+    CLEAN = "clean"
+    """Finite or empty."""
+    MASK = "mask"
+    """-Inf beside finite values: legal where the analysis names no fault that it can come from."""
+    BAD = "bad"
+    """NaN, +Inf, or nothing but -Inf."""
+    UNKNOWN = "unknown"
+    """No statistics, not finished or stale."""
+    NONE = "none"
+    """The rank has no such side."""
+
+
+Sides = tuple[Content, Content]
+"""What the rank sent, and what it received."""
+
+_SIDES = {
+    Side.CLEAN: Content.CLEAN,
+    Side.BAD: Content.BAD,
+    Side.UNKNOWN: Content.UNKNOWN,
+    Side.NONE: Content.NONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """What calls of one form have in common: one element of a record."""
+
+    key: CallKey
+    stale: bool
+    """The recorded result may be older than the call."""
+    usual: Sides
+    """Its sides when its record holds nothing non-finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Every communication record of one rank, in order."""
+
+    step: int
+    rank: int
+    forms: Sequence[tuple[CallForm, ...]] = ()
+    """The forms of records; ``batch_isend_irecv`` has several elements."""
+    places: Sequence[int] = ()
+    """Index in dump.json of each record."""
+    form_of: Sequence[int] = ()
+    """Position in ``forms`` of each record."""
+    names: Sequence[str] = ()
+    """Name of each record."""
+    unusual: Mapping[int, tuple[Sides, ...]] = field(default_factory=dict)
+    """Position of a record -> the sides of its elements, where they are not the usual ones."""
+    mentioned: frozenset[int] = frozenset()
+    """Ranks that the calls name."""
+
+    def sides(self, position: int, element: int) -> Sides:
+        """What one call holds."""
+        told = self.unusual.get(position)
+        return self.forms[self.form_of[position]][element].usual if told is None else told[element]
+
+
+def read_roster(view: RankView) -> Roster:
+    """Goes once through the communication records of a rank; only those that hold something unusual are read whole."""
+    over = view.overview
+    rank, recorded = over.folder.rank, over.groups_recorded
+    blind = any(problem.kind in _BLIND for problem in over.problems)
+    forms: list[tuple[CallForm, ...]] = []
+    kept: list[Record] = []  # keeps ids from being used again
+    form_by_id: dict[int, int] = {}
+    places, form_of = array("Q"), array("L")
+    names: list[str] = []
+    unusual: dict[int, tuple[Sides, ...]] = {}
+    mentioned: set[int] = set()
+    for passed in view.communication():
+        like = passed.like
+        form = form_by_id.get(id(like))
+        if form is None:
+            found = calls(like, rank, groups_recorded=recorded)
+            for call in found:
+                named = (*(call.group or ()), call.peer, call.root)
+                mentioned.update(number for number in named if number is not None and number >= 0)
+            form = form_by_id[id(like)] = len(forms)
+            kept.append(like)
+            forms.append(tuple(_form(call) for call in found))
+        if blind or like.distrusted or passed.is_bad():
+            record = passed.record()
+            own = calls(record, rank, groups_recorded=recorded)
+            unusual[len(names)] = tuple(_sides(record, call) for call in own)
+        places.append(passed.index)
+        form_of.append(form)
+        names.append(passed.name())
+    return Roster(over.folder.step, rank, tuple(forms), places, form_of, names, unusual, frozenset(mentioned))
+
+
+def _form(call: CommCall) -> CallForm:
+    sent = Side.CLEAN if call.sent else Side.NONE
+    received = Side.CLEAN if call.received else Side.NONE
+    sent, received = recorded_sides(call, sent, received, distrusted=False)
+    return CallForm(CallKey.of(call), call.freshness is not Freshness.FRESH, (_SIDES[sent], _SIDES[received]))
+
+
+def _sides(record: Record, call: CommCall) -> Sides:
+    held = _content(call.sent), _content(call.received)
+    plain = (Side.CLEAN if one is Content.MASK else Side(one.value) for one in held)
+    told = recorded_sides(call, *plain, distrusted=record.distrusted)
+    masked = zip(held, told, strict=True)
+    sent, received = (
+        Content.MASK if one is Content.MASK and side is Side.CLEAN else _SIDES[side] for one, side in masked
+    )
+    return sent, received
+
+
+def _content(tensors: Sequence[TensorStat]) -> Content:
+    if not tensors:
+        return Content.NONE
+    if any(t.state.is_bad and not _is_mask(t) for t in tensors):
+        return Content.BAD
+    if any(_is_mask(t) for t in tensors):
+        return Content.MASK
+    return Content.UNKNOWN if any(t.state.is_unknown and t.is_floating for t in tensors) else Content.CLEAN
+
+
+def _is_mask(tensor: TensorStat) -> bool:
+    return tensor.state is ValueState.NEG_INF and tensor.max is not None and tensor.max > float("-inf")
