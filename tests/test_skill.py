@@ -17,6 +17,7 @@ import pytest
 
 import mission_dump
 from firstnan.answer.model import MechanismKind, Where
+from firstnan.operators import table
 from firstnan.operators.table import OperatorKind, default_text
 from firstnan.show.mission_files import CROSS_RANK_FILE, SINGLE_RANK_FILE
 
@@ -27,6 +28,8 @@ LACKING = (
     "firstnan: running without jiter (reading is slower), stringzilla (search is slower), "
     "rich (no colours, no progress bar); the answer is the same"
 )
+MAIN = (SKILL / "SKILL.md", SKILL / "SKILL.en.md")
+"""The text, in Chinese and in English."""
 LONGEST_DESCRIPTION = 1024
 """What loaders of skills accept."""
 
@@ -171,8 +174,81 @@ def test_without_the_package_one_line_says_what_to_install(script: str, here: Pa
     ended = isolated(alone / script, here, folder=here)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
-        "firstnan is not here: pip install the firstnan wheel, or use the skill folder made by 'make skill'\n"
+        "firstnan is missing: run 'pip install PATH' with the path of the firstnan repository or wheel, "
+        "or use the skill folder that 'make skill' builds there\n"
     )
+
+
+def test_a_firstnan_of_another_python_is_used(dump: Path, here: Path) -> None:
+    """The folder alone, and a ``firstnan`` on the path."""
+    alone, programs = here / "scripts", here / "bin"
+    shutil.copytree(SKILL / "scripts", alone, ignore=shutil.ignore_patterns("__pycache__"))
+    programs.mkdir()
+    program = programs / "firstnan"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "src"} exec {sys.executable} -m firstnan "$@"\n')
+    program.chmod(0o755)
+    command = [sys.executable, "-I", "-S", str(alone / SCRIPTS[0]), str(dump)]
+    environment = {"PATH": f"{programs}{os.pathsep}{os.defpath}", "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert json.loads((here / CROSS_RANK_FILE).read_text("utf-8")) == mission_dump.CROSS_RANK
+
+
+# --- the next candidate, and old results --------------------------------------------------------------
+
+
+def test_excluding_goes_on_to_the_next_candidate(scripts: Path, dump: Path, here: Path) -> None:
+    """The text's loop: each candidate is ruled out until none is left, each later than the one before."""
+    rejected: list[str] = []
+    order = -1
+    for _ in range(2):
+        options = [f"--exclude-op={name}" for name in rejected]
+        isolated(scripts / "single_rank_tracer.py", dump, "--rank", "2", *options, folder=here)
+        first = json.loads((here / SINGLE_RANK_FILE).read_text("utf-8"))["first_anomaly"]
+        assert first["op_name"] not in rejected
+        assert first["exec_order"] > order
+        rejected.append(first["op_name"])
+        order = first["exec_order"]
+
+
+def test_step_1_rejects_operators_too(scripts: Path, dump: Path, here: Path) -> None:
+    options = ["--exclude-op", "Torch.ops.aten.matmul_0_0", "--exclude-op", "2:Torch.nothing_0_0"]
+    ended = isolated(scripts / "cross_rank_analyzer.py", dump, *options, "-v", folder=here)
+    assert ended.returncode == 1, ended.stderr
+    assert "All communication calls" in ended.stdout
+    assert list(json.loads((here / CROSS_RANK_FILE).read_text("utf-8"))) == list(mission_dump.CROSS_RANK)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("arguments", [("nothing",), ("nothing", "--no-such-option"), ()], ids=["3", "2", "2 as well"])
+def test_a_failure_leaves_no_old_result(script: str, arguments: tuple[str, ...], dump: Path, here: Path) -> None:
+    name = dict(zip(SCRIPTS, (CROSS_RANK_FILE, SINGLE_RANK_FILE), strict=True))[script]
+    assert isolated(SKILL / "scripts" / script, dump / "rank2", folder=here).returncode == 1
+    old = (here / name).read_text("utf-8")
+    ended = isolated(SKILL / "scripts" / script, *arguments, folder=here)
+    assert ended.returncode in (2, 3)
+    assert not (here / name).exists()
+    assert (here / f"{name}.previous").read_text("utf-8") == old
+    assert f"no new result; the earlier one is now {name}.previous" in ended.stderr
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_new_result_takes_the_place_of_the_old_one(script: str, dump: Path, here: Path) -> None:
+    for _ in range(2):
+        assert isolated(SKILL / "scripts" / script, dump / "rank2", folder=here).returncode == 1
+    assert len(list(here.iterdir())) == 1
+
+
+def test_only_results_are_set_aside(dump: Path, here: Path) -> None:
+    """A file of something else stays, and so does whatever lies in a dump."""
+    mine, inside = here / "mine.json", dump / "rank2" / CROSS_RANK_FILE
+    mine.write_text('{"my": "notes"}')
+    inside.write_text("{}")
+    before = content(dump)
+    for target in (mine, dump / "rank2" / "dump.json", inside):
+        assert isolated(SKILL / "scripts" / SCRIPTS[0], here / "nothing", target, folder=here).returncode in (2, 3)
+    assert mine.read_text() == '{"my": "notes"}'
+    assert content(dump) == before
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -271,7 +347,13 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_the_built_folder_holds_the_skill(built: Path) -> None:
-    for path in ("SKILL.md", "LICENSE", "references/verdict.md", *(f"scripts/{name}" for name in SCRIPTS)):
+    for path in (
+        "SKILL.md",
+        "SKILL.en.md",
+        "LICENSE",
+        "references/verdict.md",
+        *(f"scripts/{name}" for name in SCRIPTS),
+    ):
         assert (built / path).is_file(), path
     assert all(os.access(built / "scripts" / name, os.X_OK) for name in (*SCRIPTS, "firstnan.pyz"))
 
@@ -280,7 +362,7 @@ def test_the_built_folder_holds_the_skill(built: Path) -> None:
 
 
 def texts() -> list[Path]:
-    return [SKILL / "SKILL.md", *sorted((SKILL / "references").glob("*.md"))]
+    return [*MAIN, *sorted((SKILL / "references").glob("*.md"))]
 
 
 def front_matter() -> dict[str, str]:
@@ -299,7 +381,7 @@ def test_front_matter_names_the_skill_and_its_triggers() -> None:
 
 
 def test_the_text_is_short_enough_to_be_read() -> None:
-    assert len((SKILL / "SKILL.md").read_text("utf-8").splitlines()) < 500
+    assert all(len(path.read_text("utf-8").splitlines()) < 500 for path in MAIN)
 
 
 def test_links_lead_somewhere() -> None:
@@ -309,12 +391,49 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_every_reference_is_linked() -> None:
-    main = (SKILL / "SKILL.md").read_text("utf-8")
-    assert all(f"(references/{path.name})" in main for path in texts()[1:])
+    references = [path for path in texts() if path not in MAIN]
+    assert references
+    for path in MAIN:
+        assert all(f"(references/{one.name})" in path.read_text("utf-8") for one in references)
 
 
-def test_the_template_has_the_four_parts() -> None:
-    main = (SKILL / "SKILL.md").read_text("utf-8")
+def test_both_languages_show_the_same_commands_and_files() -> None:
+    """Blocks of JSON are equal, blocks of commands but for their remarks."""
+    chinese, english = (re.findall(r"```(\w*)\n(.*?)```", path.read_text("utf-8"), re.DOTALL) for path in MAIN)
+    assert [kind for kind, _ in chinese] == [kind for kind, _ in english]
+    for (kind, one), (_, other) in zip(chinese, english, strict=True):
+        if kind == "json":
+            assert one == other
+        if kind == "" and "firstnan" in one:
+            assert _commands(one) == _commands(other)
+
+
+def _commands(block: str) -> list[str]:
+    """Each line up to the remark behind it."""
+    return [re.split(r"\s{3,}", line)[0] for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("path", MAIN, ids=lambda path: path.name)
+def test_the_filtered_operators_are_listed_in_full(path: Path) -> None:
+    text = path.read_text("utf-8")
+    filtered = [r for r in table.load(None).rules if r.kind in (OperatorKind.INITIALISER, OperatorKind.CARRIER)]
+    masks = [rule for rule in table.load(None).rules if rule.kind is OperatorKind.MASK]
+    assert filtered
+    assert masks
+    assert {op for rule in (*filtered, *masks) for op in rule.ops if f"`{op}`" not in text} == set()
+
+
+@pytest.mark.parametrize("path", MAIN, ids=lambda path: path.name)
+def test_the_text_holds_what_the_mission_holds(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for word in ("is_anomaly", '"nan"'[1:-1], "`-inf`", "dump.json", "construct.json", "stack.json", "--exclude-op",
+                 "source_ranks", "first_anomaly", "Torch.full*", "Tensor.tril", "NPU.*_full"):  # fmt: skip
+        assert word in text, word
+
+
+@pytest.mark.parametrize("path", MAIN, ids=lambda path: path.name)
+def test_the_template_has_the_four_parts(path: Path) -> None:
+    main = path.read_text("utf-8")
     places = [
         main.index(f"## {part}") for part in ("Problem / 问题", "Evidence / 证据", "Impact / 影响", "Advice / 建议")
     ]
