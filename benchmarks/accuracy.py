@@ -78,7 +78,8 @@ def cases(paths: Sequence[Path], stack: ExitStack) -> Iterator[Path]:
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             with tarfile.open(path) as archive_file:
-                archive_file.extractall(folder, filter="data")
+                archive_file.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+                archive_file.extractall(folder)
             yield from sorted(truth.parent for truth in folder.rglob("truth.json"))
 
 

@@ -62,7 +62,8 @@ def entries() -> Iterator[Entry]:
     with tempfile.TemporaryDirectory(prefix="firstnan-gallery-") as place:
         for packed in sorted(OWN.glob("*.tar.gz")):
             with tarfile.open(packed) as archive:
-                archive.extractall(place, filter="data")
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+                archive.extractall(place)
             name = packed.name.removesuffix(".tar.gz")
             folder = Path(place) / name
             truth = json.loads((folder / "truth.json").read_text("utf-8"))

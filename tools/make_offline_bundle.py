@@ -99,6 +99,7 @@ def bundle(wheel: Path, machine: str, place: Path, target: Path) -> Path:
 def check(archive: Path, place: Path) -> str:
     """Installs from the archive alone and asks for the example's answer."""
     with tarfile.open(archive) as file:
+        file.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
         file.extractall(place)
     (folder,) = place.iterdir()
     alone = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PYTHON": sys.executable}

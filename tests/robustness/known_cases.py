@@ -40,7 +40,8 @@ class Case:
 def _content(archive: Path) -> Path:
     target = Path(_unpacked.name) / archive.name.split(".")[0]
     with tarfile.open(archive) as content:
-        content.extractall(target, filter="data")
+        content.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        content.extractall(target)
     return target
 
 
