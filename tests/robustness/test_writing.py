@@ -29,9 +29,10 @@ def root(tmp_path: Path) -> Path:
 def shell(command: str, **files: Path | str) -> subprocess.CompletedProcess[str]:
     """A command line of bash, in which ``firstnan`` is the program; other names are variables."""
     words = {name: str(value) for name, value in files.items()}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # as users run it
     script = f'firstnan() {{ "{sys.executable}" -m firstnan "$@" --lang en; }}\nset -o pipefail\n{command}\n'
     return subprocess.run(
-        ["bash", "-c", script], env={**os.environ, **words}, capture_output=True, text=True, check=False, timeout=120
+        ["bash", "-c", script], env={**environment, **words}, capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -79,6 +80,18 @@ def test_nobody_hears_what_is_said(root: Path, tmp_path: Path, redirection: str)
     assert json.loads(ended.stdout)["verdict"] == "anomaly"
     ended = shell(f'firstnan analyze "$nothing" {redirection}', nothing=tmp_path / "nothing")
     assert (ended.returncode, ended.stdout) == (3, "")
+    ended = shell(f'firstnan analyze "$root" -o "$target" {redirection}', root=root, target=tmp_path / "r.json")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    ended = shell(f"firstnan analyze {redirection}")
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+@unix
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("options", ["--help", "--version", "analyze --help"])
+def test_help_that_cannot_be_written(options: str) -> None:
+    assert shell(f"firstnan {options} >/dev/full").returncode == 2
+    assert shell(f"firstnan {options} >/dev/full 2>/dev/full").returncode == 2
 
 
 # --- files --------------------------------------------------------------------------------------------------------

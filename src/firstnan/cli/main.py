@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,7 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # closed (``2>&-``): nobody hears what is said
         with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stderr(sink):  # noqa: PTH123
             return _run(argv)
-    return _run(argv)
+    try:
+        return _run(argv)
+    finally:
+        _settle_stderr()
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -50,7 +53,9 @@ def _run(argv: Sequence[str] | None) -> int:
         chosen = command_line.parser().parse_args(argv)
         return _COMMANDS[chosen.command](chosen)
     except SystemExit as stop:  # argparse: --help, --version, usage errors
-        return stop.code if isinstance(stop.code, int) else 0
+        return _settled_stdout(stop.code if isinstance(stop.code, int) else 0)
+    except OSError:  # argparse lets its message fail on some versions of Python
+        return _settled_stdout(UsageError.exit_code)
     except FirstnanError as error:
         _say(f"firstnan: {printable(str(error))}")
         if error.hint:
@@ -333,10 +338,30 @@ def _colour() -> bool:
 
 def _say(line: str) -> None:
     """A line for people, on stderr; nobody may be listening."""
-    try:
+    with contextlib.suppress(OSError, UnicodeEncodeError):
         print(line, file=sys.stderr)  # noqa: T201  (the one module that prints)
-    except (OSError, UnicodeEncodeError):
-        return
+
+
+def _settled_stdout(code: int) -> int:
+    """The exit code of a command of argparse's own (--help, --version): 2 when stdout cannot take what it said."""
+    if sys.stdout is None:
+        return code
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout)
+    except OSError:
+        _drop(sys.stdout)
+        return OutputError.exit_code
+    return code
+
+
+def _settle_stderr() -> None:
+    """What stderr cannot take (disk full) must not change the exit code when the interpreter flushes it."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
 
 
 def _say_what_is_lacking(language: Language) -> None:
@@ -366,16 +391,16 @@ def _put(content: str, *, is_text: bool) -> None:
             sys.stdout.write(content)
             sys.stdout.flush()
     except BrokenPipeError:
-        _drop_stdout()
+        _drop(sys.stdout)
     except OSError as error:
-        _drop_stdout()
+        _drop(sys.stdout)
         raise OutputError(f"the report could not be written to stdout: {error.strerror or error}") from error
 
 
-def _drop_stdout() -> None:
+def _drop(stream: TextIO) -> None:
     """What is still buffered must not fail again when the interpreter ends."""
-    with contextlib.suppress(io.UnsupportedOperation):  # a stdout that is no file has nothing to fail
-        number = sys.stdout.fileno()
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream that is no file has nothing to fail
+        number = stream.fileno()
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, number)
         os.close(sink)
