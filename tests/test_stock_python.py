@@ -1,4 +1,4 @@
-"""What came with a patch release of Python is used with a guard: distributions ship older ones (Debian 12 has 3.11.2)."""
+"""What came with a patch release of Python is used with a guard: distributions ship older ones (Debian 12: 3.11.2)."""
 
 from __future__ import annotations
 

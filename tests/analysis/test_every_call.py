@@ -10,8 +10,8 @@ import pytest
 from analysis.made_runs import INF, NAN, Run, p2p_op, t
 from firstnan.answer.model import CollectiveReport
 from firstnan.cli import main as cli
-from firstnan.rank.every_call import EveryCall
 from firstnan.run import pipeline
+from firstnan.step.every_call import EveryCall
 
 
 def every(run: Run, folder: Path) -> list[CollectiveReport]:

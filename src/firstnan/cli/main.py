@@ -22,13 +22,13 @@ from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.printable import printable
 from firstnan.dump.ranges import format_ranges
-from firstnan.rank.every_call import EveryCall
 from firstnan.rank.roster import Roster
 from firstnan.read.json.lenient import HAS_JITER
 from firstnan.read.scan.search import HAS_STRINGZILLA
 from firstnan.run import pipeline
 from firstnan.show import Format, Settings, View, load, mission_files, render
 from firstnan.show.console import HAS_RICH, render_outline
+from firstnan.step.every_call import EveryCall
 from firstnan.words import Words, default_language, text
 
 R = TypeVar("R")

@@ -57,8 +57,7 @@ class Overview(Struct, frozen=True):
     """Index of the first record with a result that the watch finds saturated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """One communication record, named without all its values having been read (there may be very many).
 
     What the functions give is to be asked for before the next record is passed.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from firstnan.answer.model import CollectiveReport, Hop, RankState
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.operators.communication import Freshness
-from firstnan.rank.every_call import api_of
 from firstnan.rank.sides import rank_state
 from firstnan.rank.summary import CommFact, Side
+from firstnan.step.every_call import api_of
 from firstnan.step.matching import MatchedCall
 from firstnan.step.order import causal_order, comes_after
 from firstnan.step.origins import Arrival

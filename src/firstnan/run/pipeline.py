@@ -72,7 +72,7 @@ def shown(paths: Sequence[Path]) -> str:
 
 
 def rosters(path: Paths, options: Options | None = None, progress: Progress | None = None) -> list[Roster]:
-    """All communication calls of every rank; :class:`~firstnan.rank.every_call.EveryCall` puts them together.
+    """All communication calls of every rank; :class:`~firstnan.step.every_call.EveryCall` puts them together.
 
     Raises:
         InputError: nothing readable at the path.
