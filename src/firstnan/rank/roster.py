@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Record, TensorStat
@@ -44,8 +45,7 @@ _SIDES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CallForm:
+class CallForm(Struct, frozen=True):
     """What calls of one form have in common: one element of a record."""
 
     key: CallKey
@@ -55,8 +55,7 @@ class CallForm:
     """Its sides when its record holds nothing non-finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roster:
+class Roster(Struct, frozen=True):
     """Every communication record of one rank, in order."""
 
     step: int

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from firstnan.answer.model import CONTAINED_CALL, CollectiveReport, MatchState, Note, RankState, Report, Verdict
 from firstnan.operators.communication import CallKey, group_id
@@ -37,8 +39,7 @@ _Place = tuple[int, int]
 """Position in a roster, and element of its record."""
 
 
-@dataclass(frozen=True)
-class EveryCall:
+class EveryCall(Struct, frozen=True):
     """All calls of a run; each iteration goes through them anew."""
 
     report: Report
@@ -215,14 +216,14 @@ _SIDE_OF = {content: Side(content.value) for content in Content if content is no
 
 def _both_ends(series: Series) -> Series:
     """The series as its sender counts it."""
-    return series._replace(sends=True) if isinstance(series, Message) else series
+    return replace(series, sends=True) if isinstance(series, Message) else series
 
 
 def _ends(series: Series, members: Sequence[int]) -> Iterator[tuple[int, Series]]:
     """The members of a call, each with the series as that member counts it."""
     for rank in members:
         is_receiver = isinstance(series, Message) and rank != series.source
-        yield rank, series._replace(sends=False) if is_receiver and isinstance(series, Message) else series
+        yield rank, replace(series, sends=False) if is_receiver and isinstance(series, Message) else series
 
 
 def api_of(ops: Mapping[int, str]) -> str:
