@@ -23,6 +23,7 @@ from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.rank.excerpt import Excerpt
+from firstnan.rank.roster import Roster
 from firstnan.run import child_process, engines, pipeline
 from reporters.sample_reports import ALL, ANOMALY, CLEAN, UNKNOWN
 
@@ -50,12 +51,16 @@ class Calls:
         self.ranks.append(rank)
         return self.analyze(path, options)
 
+    def rosters(self, _path: Path, _options: Options, _progress: object = None) -> list[Roster]:
+        return []
+
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made = Calls(ANOMALY)
     monkeypatch.setattr(pipeline, "analyze", made.analyze)
     monkeypatch.setattr(pipeline, "trace", made.trace)
+    monkeypatch.setattr(pipeline, "rosters", made.rosters)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     return made
 

@@ -88,7 +88,8 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     options = command_line.options(chosen)
     settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     report = _read(chosen.path, settings, options)
-    if view is View.RANKS:
+    lists_calls = form in (Format.TEXT, Format.MARKDOWN, Format.MISSION) or chosen.mission_file is not None
+    if view is View.RANKS and lists_calls:
         settings = replace(settings, every_call=_every_call(chosen.path, report, options, settings.language))
     return _deliver(report, form, settings, chosen)
 
@@ -161,17 +162,21 @@ def _settings(chosen: argparse.Namespace, view: View, rank: int | None = None) -
 
 def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.Namespace) -> int:
     """The report to where it is wanted; gives the exit code."""
-    content = render(report, form, settings)
+    mission = mission_files.parts(report, settings) if form is Format.MISSION else None  # may be long
+    content = "" if mission is not None else render(report, form, settings)
     mission_file: Path | None = getattr(chosen, "mission_file", None)
     if mission_file is not None:
         step = replace(settings, view=View.RANKS) if settings.view is View.FULL else settings
         write_whole(mission_file, (part.encode("utf-8") for part in mission_files.parts(report, step)))
         _say(text("output.written", settings.language, file=Words(printable(str(mission_file)))))
+        if step.view is View.RANKS and step.every_call is None:
+            _say(text("output.affected_only", settings.language))
     target = _target(chosen)
     if target is None:
-        _put(content, is_text=form is Format.TEXT)
+        for part in (content,) if mission is None else mission:
+            _put(part, is_text=form is Format.TEXT)
     else:
-        write_whole(target, content.encode("utf-8"))
+        write_whole(target, (part.encode("utf-8") for part in ((content,) if mission is None else mission)))
         if target.is_file():  # who reads from a pipe sees what comes
             _say(text("output.written", settings.language, file=Words(printable(str(target)))))
     return report.exit_code

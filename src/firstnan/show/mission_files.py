@@ -65,11 +65,11 @@ def cross_rank(calls: Iterable[CollectiveReport]) -> Iterator[tuple[str, dict[st
 
 def _cross_rank_lines(calls: Iterable[CollectiveReport]) -> Iterator[str]:
     """One line per call."""
-    separator = "{\n"
+    separator = "{\n  "
     for key, found in cross_rank(calls):
         yield f"{separator}{on_one_line(key)}: {on_one_line(found)}"
-        separator = ",\n"
-    yield "{}\n" if separator == "{\n" else "\n}\n"
+        separator = ",\n  "
+    yield "{}\n" if separator == "{\n  " else "\n}\n"
 
 
 def _key(call: CollectiveReport, taken: Collection[str]) -> str:

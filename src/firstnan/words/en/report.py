@@ -296,6 +296,7 @@ REPORT: dict[str, str] = {
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
     "scan.done": "ranks {ranks} looked at, something suspected on {suspected}; merge the parts of all hosts",
     "scan.clean": "ranks {ranks} looked at, nothing suspected; merge the parts of all hosts",
+    "output.affected_only": "The file lists affected calls only: part files do not hold the other calls.",
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
     "setup.jiter": "jiter (reading is slower)",
