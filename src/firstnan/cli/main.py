@@ -88,13 +88,16 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     options = command_line.options(chosen)
     settings = _settings(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     report = _read(chosen.path, settings, options)
-    lists_calls = form in (Format.TEXT, Format.MARKDOWN, Format.MISSION) or chosen.mission_file is not None
-    if view is View.RANKS and lists_calls:
+    if view is View.RANKS and (form in _LISTS_CALLS or chosen.mission_file is not None):
         settings = replace(settings, every_call=_every_call(chosen.path, report, options, settings.language))
     return _deliver(report, form, settings, chosen)
 
 
-def _every_call(path: Path, report: Report, options: Options, language: Language) -> EveryCall:
+_LISTS_CALLS = (Format.TEXT, Format.MARKDOWN, Format.MISSION)
+"""Forms of the command ranks that show calls which are not affected."""
+
+
+def _every_call(path: Sequence[Path], report: Report, options: Options, language: Language) -> EveryCall:
     """All communication calls, from one more pass over the ranks."""
 
     def read() -> list[Roster]:
