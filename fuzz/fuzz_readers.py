@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
-from firstnan.read.files import Fault
 from fuzz_scan import scan
 from promises import BrokenPromiseError, promise
 
@@ -30,6 +29,7 @@ from firstnan.read.callers import call_site
 from firstnan.read.callers.call_site import MAX_CHAIN
 from firstnan.read.json import lenient
 from firstnan.read.records import full_reader
+from firstnan.read.sources.files import Fault
 from firstnan.show.json import dumps
 
 Target = Callable[[bytes], None]
