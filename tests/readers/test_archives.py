@@ -120,7 +120,8 @@ def test_compressed_files_in_place(tmp_path: Path, suffix: str, example_answer: 
 
 def unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        packed.extractall(folder)
     return folder
 
 
