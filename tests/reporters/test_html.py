@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from page_samples import FULL, LONG, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY, CLEAN, EXP, tensor
 
-import firstnan.show
+import firstnan.show.html
 from firstnan.answer.model import Hop, Report
 from firstnan.dump.language import Language
 from firstnan.dump.values import ValueState
@@ -29,7 +29,7 @@ from firstnan.show.html.static import fragment
 from firstnan.show.json import from_dict, to_dict
 from firstnan.words import catalog
 
-ASSETS = Path(firstnan.show.__file__).parent / "assets"
+ASSETS = Path(firstnan.show.html.__file__).parent / "assets"
 SCRIPTS = sorted((ASSETS / "page").glob("*.js"))
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
