@@ -86,6 +86,7 @@ format: $(READY)
 	$(RUN) ruff format
 
 readme: $(READY)
+	$(VENV)/bin/python tools/mechanism_pages.py
 	$(VENV)/bin/python tools/readme_output.py
 	$(VENV)/bin/python tools/docs_output.py
 

@@ -8,7 +8,7 @@ import pytest
 from made_runs import INF, Rank, Run, record, t
 
 from firstnan.answer.model import RunUp
-from firstnan.causes.mechanisms.range import first_jump
+from firstnan.causes.mechanisms.large_value_propagation import first_jump
 from firstnan.operators.table import load
 from firstnan.rank.legality import Legality
 

@@ -1,18 +1,17 @@
-"""acos of a cosine that rounding in a short dtype made a little larger than 1."""
+"""The Bessel function i0 grows like exp, and no rule knows it: the input of ordinary size does not tell why it is Inf."""
 
 import torch
 from torch import nn
 
 
-class Angle(nn.Module):
-    def forward(self, cosine):
-        return torch.acos(cosine)
+class Concentration(nn.Module):
+    def forward(self, kappa):
+        return torch.i0(kappa).sum()
 
 
 def model():
-    return Angle()
+    return Concentration()
 
 
 def step(net, rank):
-    cosine = torch.tensor([0.5, 1.00002, -0.3], requires_grad=True)
-    net(cosine).sum().backward()
+    net(torch.tensor([3.0, 1.0, 95.0, 2.0], requires_grad=True)).backward()

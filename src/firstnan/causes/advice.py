@@ -18,6 +18,7 @@ _OF_REASON = {
     (MechanismKind.DIV_BY_ZERO, "why.no_variance"): "no_variance",
     (MechanismKind.DIV_BY_ZERO, "why.empty_mean"): "empty_mean",
     (MechanismKind.DIV_BY_ZERO, "why.all_ignored"): "all_ignored",
+    (MechanismKind.DIV_BY_ZERO, "why.single_elements"): "single_elements",
     (MechanismKind.UNKNOWN, "why.received"): "received",
     (MechanismKind.UNKNOWN, "why.unmatched_call"): "unmatched",
 }

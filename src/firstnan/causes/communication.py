@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismKind, Note, NoteValue, RootCause, Where
+from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismKind, Note, RootCause, Where
 from firstnan.causes.evidence import evidence_of
+from firstnan.causes.mechanisms.comm_corruption import comm_corruption
+from firstnan.causes.mechanisms.reduction_overflow import reduction_overflow
 from firstnan.causes.mechanisms.registry import explain
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
-from firstnan.operators.communication import Freshness, GroupKnowledge, may_be_stale
-from firstnan.rank.summary import CommFact, Side
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import RankOutcome
@@ -134,39 +134,9 @@ def _unknown_call() -> Mechanism:
 
 
 def call_mechanism(call: MatchedCall) -> Mechanism:
-    """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption.
-
-    Example: two members with 4e4 in float16: 8e4 > 65504.
-    """
-    facts = list(call.members.values())
-    sent = [t for f in facts for t in f.call.sent]
+    """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption."""
     bound = reached_bound(call)
-    limit = next((limits(t.dtype) for t in sent if limits(t.dtype)), None)
-    if bound is not None and limit is not None and any(f.call.reduces for f in facts) and bound > limit.largest:
-        params: dict[str, NoteValue] = {
-            "bound": bound,
-            "limit": limit.largest,
-            "dtype": limit.name,
-            "members": len(facts),
-        }
-        return Mechanism(MechanismKind.REDUCTION_OVERFLOW, Confidence.CERTAIN, Note("why.reduction_overflow", params))
-    if bound is None or len(facts) == 1:
-        return Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.POSSIBLE, Note("why.comm_corruption_blind"))
-    bad = [r for r, f in call.members.items() if f.received is Side.BAD]
-    # How many ranks a group has that the dump does not list is nowhere recorded: one more may have put in the value,
-    # unless another member got a good result.
-    listed = call.is_p2p or all(f.call.knowledge is GroupKnowledge.RECORDED for f in facts)
-    spared = any(f.received is Side.CLEAN and f.call.freshness is Freshness.FRESH for f in facts)
-    sure = Confidence.CERTAIN if (listed or spared) and not call.absent else Confidence.LIKELY
-    if not any(_is_confirmed(f) for f in facts if f.received is Side.BAD):
-        sure = Confidence.POSSIBLE
-    note = Note("why.comm_corruption", {"ranks": format_ranges(bad), "bound": bound})
-    return Mechanism(MechanismKind.COMM_CORRUPTION, sure, note)
-
-
-def _is_confirmed(fact: CommFact) -> bool:
-    """The result was taken when the call was over, or what was read next of its size is bad as well."""
-    return not may_be_stale(fact.call) or any(tensor.state.is_bad for tensor in fact.read_next)
+    return reduction_overflow(call, bound) or comm_corruption(call, bound)
 
 
 def reached_bound(call: MatchedCall) -> float | None:

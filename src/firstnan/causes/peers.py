@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, Report, RootCause, Where
+from firstnan.answer.model import MechanismKind, Note, Report, RootCause, Where
+from firstnan.causes.mechanisms.device_fault_suspected import device_fault_suspected
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Record, RecordKind, TensorStat
-from firstnan.dump.values import limits
-from firstnan.operators.bounds import largest, result_bound
-from firstnan.operators.families import FUSED
-from firstnan.operators.table import short_api
+from firstnan.operators.bounds import largest
 
 Lookup = Callable[[int, int, str], Record | None]
 """Step, rank and record name -> that record of that rank, None where it is not there."""
@@ -44,16 +42,8 @@ def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int]
     finite = [rank for rank, record in found.items() if record is not None and is_finite_peer(here, record)]
     if not finite:
         return cause
-    where = format_ranges(finite)
-    evidence = (*cause.evidence, Note("evidence.peers_finite", {"ranks": where}))
-    value = largest(here.inputs)
-    bad = next((t for t in here.outputs if t.state.is_bad), None)
-    bound, limit = result_bound(here), limits(bad.dtype) if bad else None
-    if short_api(here.name) in FUSED or bound is None or limit is None or bound > limit.largest:
-        return replace(cause, evidence=evidence)
-    note = Note("why.device_fault", {"value": value, "dtype": limit.name, "ranks": where})
-    sure = Confidence.LIKELY if len(finite) > 1 else Confidence.POSSIBLE
-    return replace(cause, evidence=evidence, mechanism=Mechanism(MechanismKind.DEVICE_FAULT_SUSPECTED, sure, note))
+    evidence = (*cause.evidence, Note("evidence.peers_finite", {"ranks": format_ranges(finite)}))
+    return replace(cause, evidence=evidence, mechanism=device_fault_suspected(here, finite) or cause.mechanism)
 
 
 def _is_open(cause: RootCause) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -48,6 +49,12 @@ class Case(Struct, frozen=True):
     @property
     def gives_nan(self) -> bool:
         return any(t.state is ValueState.NAN for t in self.event.bad_outputs)
+
+
+def infinite_slots(case: Case) -> list[str]:
+    """Inputs that hold an infinity: tensors and constants."""
+    slots = [t.slot for t in case.record.inputs if t.state.is_bad and t.state is not ValueState.NAN]
+    return slots + [s.slot for s in case.record.scalars if s.value in (math.inf, -math.inf)]
 
 
 Test = Callable[[Case], Mechanism | None]

@@ -52,7 +52,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.hidden_operators": "construct.json lists operators inside {module} that the dump left out: {ops}",
     "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
     "why.nan_argument": "the plain number {slot} is NaN already: it was computed outside the framework",
-    "why.saved_bad": (
+    "why.saved_nonfinite": (
         "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the "
         "gradient with it"
     ),
@@ -83,9 +83,10 @@ EVIDENCE: dict[str, str] = {
     "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
     "why.no_variance": "{slot} has rows whose elements are all equal: the normalisation divides by zero",
     "why.empty_mean": "a mean over no elements: 0 divided by 0",
+    "why.single_elements": "{operator} of single elements divides by n - 1 = 0",
     "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",
     "why.sqrt_backward": "the derivative of {operator} is infinite at the edge of its domain ({value})",
-    "why.outside_domain": "{slot} goes to {value}, outside the domain of {operator}",
+    "why.domain_error": "{slot} goes to {value}, outside the domain of {operator}",
     "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
     "why.large_value": "the input already holds {value}, finite but far too large; where it entered is not in the dump",
     "why.large_value_from": (

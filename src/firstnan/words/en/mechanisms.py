@@ -80,6 +80,10 @@ MECHANISMS: dict[str, str] = {
     "mechanism.div_by_zero.advice.empty_mean": (
         "Guard the empty selection (no valid token, no expert chosen): divide by max(count, 1), or skip the term."
     ),
+    "mechanism.div_by_zero.advice.single_elements": (
+        "Guard the reduction of a single element: use correction=0 (unbiased=False), or skip the term where the count "
+        "is below 2."
+    ),
     "mechanism.div_by_zero.advice.no_variance": (
         "Give the normalisation an eps above 0 (such as eps=1e-5; in float16 1e-8 is 0), and find out why rows of "
         "its input are constant."
@@ -91,6 +95,29 @@ MECHANISMS: dict[str, str] = {
         "instead of the log of a probability. A softmax of large logits gives exact zeros."
     ),
     "mechanism.log_zero.advice.float16": "In float16 a limit of 1e-7 is close to 0: clamp at 1e-4.",
+    "mechanism.domain_error.name": "argument outside the domain",
+    "mechanism.domain_error.why": (
+        "The operator is not defined for this argument: the square root of a negative number, acos or asin beyond 1, a "
+        "negative base with a fractional exponent. The result is NaN."
+    ),
+    "mechanism.domain_error.advice": (
+        "Clamp the argument to the domain (acos(x.clamp(-1, 1)), sqrt(x.clamp_min(0))), and find out why it left the "
+        "domain: rounding in a short dtype, a variance computed as a difference."
+    ),
+    "mechanism.nan_argument.name": "NaN as a plain number",
+    "mechanism.nan_argument.why": "A plain argument is NaN: Python computed it, outside the framework.",
+    "mechanism.nan_argument.advice": (
+        "Follow the number back in the calling code: the mean of an empty list, a metric that was never set, a setting "
+        "that was parsed wrongly."
+    ),
+    "mechanism.saved_nonfinite.name": "saved bad value in backward",
+    "mechanism.saved_nonfinite.why": (
+        "Forward dropped a bad value by a selection or a mask, but autograd saved it: backward multiplies the gradient "
+        "with it."
+    ),
+    "mechanism.saved_nonfinite.advice": (
+        "Replace the bad value before the operator that saves it, not after it: mask the input, not the output."
+    ),
     "mechanism.sqrt_backward.name": "derivative at the edge",
     "mechanism.sqrt_backward.why": (
         "The forward value is finite, its derivative is not: sqrt, norm and pow at 0, acos and asin at 1 have an "

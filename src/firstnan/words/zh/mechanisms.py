@@ -71,6 +71,9 @@ MECHANISMS: dict[str, str] = {
     "mechanism.div_by_zero.advice.empty_mean": (
         "处理空选择（没有有效 token、没有 expert 被选中）：除以 max(count, 1)，或跳过该项。"
     ),
+    "mechanism.div_by_zero.advice.single_elements": (
+        "对单个元素的归约加保护：使用 correction=0（unbiased=False），或在元素个数小于 2 时跳过该项。"
+    ),
     "mechanism.div_by_zero.advice.no_variance": (
         "给归一化设置大于 0 的 eps（例如 eps=1e-5；在 float16 中 1e-8 就是 0），并查清其输入为何有恒定的行。"
     ),
@@ -81,6 +84,22 @@ MECHANISMS: dict[str, str] = {
         "*_with_logits 类 loss 代替对概率取 log。logits 很大时 softmax 会得到精确的 0。"
     ),
     "mechanism.log_zero.advice.float16": "在 float16 中，1e-7 接近 0：下限用 1e-4。",
+    "mechanism.domain_error.name": "自变量超出定义域",
+    "mechanism.domain_error.why": (
+        "该算子在这个自变量处没有定义：负数开平方、acos 或 asin 的自变量超过 1、负底数配分数指数。结果为 NaN。"
+    ),
+    "mechanism.domain_error.advice": (
+        "把自变量限制在定义域内（acos(x.clamp(-1, 1))、sqrt(x.clamp_min(0))），并查明它为何越界："
+        "低精度 dtype 的舍入、用相减得到的方差。"
+    ),
+    "mechanism.nan_argument.name": "标量参数为 NaN",
+    "mechanism.nan_argument.why": "参数中的一个普通数值就是 NaN。它由框架之外的 Python 代码算出。",
+    "mechanism.nan_argument.advice": (
+        "在调用处的代码中追查这个数值的来源：对空列表求平均、从未赋值的指标、解析错误的配置项。"
+    ),
+    "mechanism.saved_nonfinite.name": "反向用到了被保存的坏值",
+    "mechanism.saved_nonfinite.why": ("前向通过选择或 mask 丢弃了一个坏值，但 autograd 保存了它：反向用它去乘梯度。"),
+    "mechanism.saved_nonfinite.advice": ("在保存该值的算子之前就替换坏值，而不是之后：对输入做 mask，而不是对输出。"),
     "mechanism.sqrt_backward.name": "定义域边缘处的导数",
     "mechanism.sqrt_backward.why": (
         "前向值是有限的，导数却不是：sqrt、norm、pow 在 0 处，acos、asin 在 1 处的斜率为无穷，而 Inf 乘以零梯度得 NaN。"

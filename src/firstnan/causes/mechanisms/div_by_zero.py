@@ -1,0 +1,139 @@
+"""# division by zero
+
+A divisor is zero, or something that divides inside: `rsqrt(0)`, a normalisation of rows without spread, a mean over
+nothing, the standard deviation of one element.
+
+## What proves it
+*certain* when zero is the Max or Min of the divisor, a plain zero, or a mean over no elements or only ignored
+targets, a deviation of single elements; *likely* when zero lies between Min and Max, when the divisor is so small
+that the quotient leaves the dtype, or when the rows of a normalisation are flat; *possible* for other normalisations.
+
+## Example
+Vectors divided by their length, one of them zero (a padded token).
+
+## How to fix it
+eps inside the operation, or a guard for what may be empty. 1e-8 is 0 in float16.
+"""
+
+from __future__ import annotations
+
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind
+from firstnan.causes.mechanisms.case import Case, found, number, operand
+from firstnan.causes.mechanisms.registry import tried
+from firstnan.dump.records import Record, TensorStat
+from firstnan.dump.values import ValueState, limits, magnitude
+from firstnan.operators import families
+from firstnan.operators.bounds import holds_zero, magnitudes, touches_zero
+from firstnan.rank.events import EventKind
+
+_DEVIATIONS = frozenset(["std", "var", "std_mean", "var_mean"])
+
+
+@tried(EventKind.BIRTH, after="large_value_propagation")
+def div_by_zero(case: Case) -> Mechanism | None:
+    """The divisor holds a zero, or is so small that the quotient leaves the dtype."""
+    forward = case.forward
+    if forward is not None and case.api in families.POWERS:
+        return _negative_power(forward)
+    if forward is None or case.api not in families.DIVISIONS:
+        return None
+    divisors = _divisors(case.api, forward)
+    for tensor in divisors:
+        if holds_zero(tensor):
+            sure = Confidence.CERTAIN if touches_zero(tensor) else Confidence.LIKELY
+            return found(
+                MechanismKind.DIV_BY_ZERO, sure, "why.div_by_zero", slot=tensor.slot, min=tensor.min, max=tensor.max
+            )
+    scalar = operand(forward, 1)
+    if number(scalar) == 0 and scalar is not None and case.api not in families.INVERSES:
+        return found(
+            MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.div_by_zero", slot=scalar.slot, min=0.0, max=0.0
+        )
+    return _tiny_divisor(case, divisors)
+
+
+def _negative_power(forward: Record) -> Mechanism | None:
+    """``x ** -0.5`` with a zero in x."""
+    exponent = number(operand(forward, 1))
+    base = forward.inputs[0] if forward.inputs else None
+    if exponent is None or exponent >= 0 or base is None or not holds_zero(base):
+        return None
+    sure = Confidence.CERTAIN if touches_zero(base) else Confidence.LIKELY
+    return found(MechanismKind.DIV_BY_ZERO, sure, "why.div_by_zero", slot=base.slot, min=base.min, max=base.max)
+
+
+def _tiny_divisor(case: Case, divisors: list[TensorStat]) -> Mechanism | None:
+    small = [abs(float(v)) for t in divisors for v in (t.min, t.max) if v is not None]
+    scalar = number(operand(case.record, 1))
+    if not divisors and scalar is not None:
+        small = [abs(scalar)]
+    top = max(magnitudes(case.record.inputs[:1]), default=None)
+    if case.limit is None or top is None or not small or min(small) <= 0:
+        return None
+    over = 1.0 if case.api in families.INVERSES else top
+    if over / min(small) <= case.limit.largest:
+        return None
+    return found(
+        MechanismKind.DIV_BY_ZERO,
+        Confidence.LIKELY,
+        "why.tiny_divisor",
+        value=min(small),
+        limit=case.limit.largest,
+        dtype=case.limit.name,
+    )
+
+
+def _divisors(api: str, forward: Record) -> list[TensorStat]:
+    tensors = [t for t in forward.inputs if not t.slot.startswith("input_kwargs.out")]
+    if api in families.INVERSES:
+        return tensors[:1]
+    return tensors[2:3] if api == "addcdiv" else tensors[1:2]
+
+
+@tried(EventKind.BIRTH, after="empty_reduction")
+def no_variance(case: Case) -> Mechanism | None:
+    """Normalisation of rows without spread or length (eps 0), by a zero weight in backward."""
+    forward = case.forward
+    if forward is None or case.api not in families.NORMALISATIONS or not forward.inputs:
+        return None
+    tensor = forward.inputs[0]
+    limit, value = limits(tensor.dtype), magnitude(tensor.max, tensor.min)
+    if limit is not None and value is not None and value * value > limit.largest:
+        return None  # its square overflows: another mechanism
+    if case.is_backward and any(holds_zero(t) for t in forward.inputs[1:2]):
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.zero_weight", slot=forward.inputs[1].slot)
+    eps = [s.value for s in forward.scalars if isinstance(s.value, float)]
+    flat = tensor.max == tensor.min or touches_zero(tensor) or 0.0 in eps
+    return found(
+        MechanismKind.DIV_BY_ZERO,
+        Confidence.LIKELY if flat else Confidence.POSSIBLE,
+        "why.no_variance",
+        slot=tensor.slot,
+    )
+
+
+@tried(EventKind.BIRTH, after="sqrt_backward")
+def empty_reduction(case: Case) -> Mechanism | None:
+    """A mean over nothing: no elements, or every target ignored; a deviation of single elements: n - 1 is 0."""
+    if case.is_backward:
+        return None
+    if case.api in _DEVIATIONS and _of_single_elements(case):
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.single_elements", operator=case.api)
+    if case.api not in families.MEANS:
+        return None
+    if any(t.state is ValueState.EMPTY for t in case.record.inputs):
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.empty_mean")
+    targets = [t for t in case.record.inputs[1:2] if t.dtype.startswith("int")]
+    ignore = next((s.value for s in case.record.scalars if s.slot.endswith("ignore_index")), -100)
+    if targets and targets[0].max == targets[0].min == ignore:
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.all_ignored", value=targets[0].max)
+    return None
+
+
+def _of_single_elements(case: Case) -> bool:
+    """Every result of a deviation comes from one element, and the divisor is the count less one."""
+    corrected = all(
+        s.value not in (False, 0) for s in case.record.scalars if s.slot.endswith(("unbiased", "correction"))
+    )
+    counts = [t.numel for t in (*case.record.inputs[:1], *case.record.outputs[:1])]
+    return corrected and len(counts) == 2 and counts[0] is not None and counts[0] == counts[1]

@@ -1,0 +1,56 @@
+"""# argument outside the domain
+
+An argument stands outside the domain of its operator: the square root of a negative number, `acos` beyond 1, a
+negative base with a fractional exponent. The result is NaN.
+
+## What proves it
+The recorded Max or Min of the argument is outside the domain and the output is NaN: *certain*.
+
+## Example
+`acos` of a cosine that rounding made larger than 1.
+
+## How to fix it
+Clamp the argument to the domain, `acos(x.clamp(-1, 1))`, and find out why it left it: rounding in a short dtype, a
+variance computed as a difference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind
+from firstnan.causes.mechanisms.case import Case, found, number, operand
+from firstnan.causes.mechanisms.registry import tried
+from firstnan.operators import families
+from firstnan.rank.events import EventKind
+
+
+@tried(EventKind.BIRTH, after="log_zero")
+def domain_error(case: Case) -> Mechanism | None:
+    """sqrt of a negative number, acos beyond 1, a negative base with a fractional exponent: NaN."""
+    argument = next((t for t in case.record.inputs if t.max is not None and t.min is not None), None)
+    if case.is_backward or argument is None or argument.max is None or argument.min is None or not case.gives_nan:
+        return None
+    low, high = _domain(case)
+    beyond = [float(v) for v in (argument.min, argument.max) if v < low or v > high]
+    if not beyond:
+        return None
+    return found(
+        MechanismKind.DOMAIN_ERROR,
+        Confidence.CERTAIN,
+        "why.domain_error",
+        slot=argument.slot,
+        value=beyond[0],
+        operator=case.api,
+    )
+
+
+def _domain(case: Case) -> tuple[float, float]:
+    """The smallest and the largest argument for which the operator is defined."""
+    low = families.DOMAINS.get(case.api)
+    if low is not None:
+        return low, 1.0 if low == -1.0 else math.inf
+    exponent = number(operand(case.record, 1))
+    if case.api in families.POWERS and case.api != "__rpow__" and exponent is not None and not exponent.is_integer():
+        return 0.0, math.inf
+    return -math.inf, math.inf

@@ -1,0 +1,58 @@
+"""# saturated value
+
+A value was clamped at the limit of its dtype in place of becoming Inf, as devices in saturation mode do; the bad
+value follows from it.
+
+## What proves it
+An input stands exactly at the largest finite value of a narrow dtype, or a finite result does that should be larger:
+*likely*.
+
+## Example
+A float16 product clamped to 65504 (imitated), and its square.
+
+## How to fix it
+Treat the clamped operator as an overflow. On Ascend, switch to INF/NAN mode and dump again.
+"""
+
+from __future__ import annotations
+
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind
+from firstnan.causes.mechanisms.case import Case, found
+from firstnan.causes.mechanisms.registry import tried
+from firstnan.dump.values import ValueState, limits
+from firstnan.rank.events import EventKind
+
+
+@tried(EventKind.BIRTH)
+def saturated_result(case: Case) -> Mechanism | None:
+    """A finite result exactly at its dtype's limit: clamped where Inf would be."""
+    tensor = case.bad_output
+    if tensor is None or tensor.state is not ValueState.FINITE or case.limit is None:
+        return None
+    return found(
+        MechanismKind.SATURATION,
+        Confidence.LIKELY,
+        "why.saturated_result",
+        slot=tensor.slot,
+        limit=case.limit.largest,
+        dtype=case.limit.name,
+    )
+
+
+@tried(EventKind.BIRTH, after="no_variance")
+def saturated_input(case: Case) -> Mechanism | None:
+    """An input stands exactly at the limit of a narrow dtype: it was clamped there before."""
+    for tensor in case.record.inputs:
+        limit = limits(tensor.dtype)
+        if limit is None or limit.largest > 1e5:
+            continue
+        if limit.largest in (tensor.max, -(tensor.min or 0)):
+            return found(
+                MechanismKind.SATURATION,
+                Confidence.LIKELY,
+                "why.saturation",
+                slot=tensor.slot,
+                limit=limit.largest,
+                dtype=limit.name,
+            )
+    return None

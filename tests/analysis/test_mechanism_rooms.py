@@ -1,0 +1,58 @@
+"""Every mechanism has a room: its page, its place in the order, its words, its example."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import mechanism_pages
+import pytest
+
+from firstnan.answer.model import MechanismKind
+from firstnan.causes.mechanisms import registry
+from firstnan.dump.language import Language
+from firstnan.words import catalog
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("kind", MechanismKind, ids=lambda kind: kind.value)
+def test_a_room_has_a_page_words_and_an_example(kind: MechanismKind) -> None:
+    assert all((mechanism_pages.Room.of(kind).what, registry.room(kind).strip()))
+    for language in Language:
+        keys = [f"mechanism.{kind.value}.{part}" for part in ("name", "why", "advice")]
+        assert [key for key in keys if key not in catalog(language)] == []
+    assert (ROOT / "examples" / "small" / kind.value).is_dir()
+
+
+def test_no_room_is_without_a_kind() -> None:
+    folder = Path(registry.__file__).parent
+    shared = {"__init__", "registry", "case", "beyond_range"}
+    assert {path.stem for path in folder.glob("*.py")} - shared == {kind.value for kind in MechanismKind}
+
+
+def test_the_order_is_the_one_that_the_rooms_declare() -> None:
+    names = [one.test.__name__ for one in registry.in_order()]
+    assert len(set(names)) == len(names)
+    for one in registry.in_order():
+        if one.after:
+            assert names.index(one.after) < names.index(one.test.__name__)
+    assert names[-1] == "unknown"
+
+
+def test_a_test_behind_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = registry.Tried(registry.in_order()[0].test, (), "no_such_test")
+    monkeypatch.setattr(registry, "_TRIED", [*registry._TRIED, lost])
+    registry.in_order.cache_clear()
+    with pytest.raises(LookupError, match="no_such_test"):
+        registry.in_order()
+    monkeypatch.undo()
+    registry.in_order.cache_clear()
+
+
+def test_the_pages_are_those_of_the_rooms() -> None:
+    printed = re.compile(r"(```console\n\$ .*\n)(?:.*\n)*?(?=```)")
+    for path, made in mechanism_pages.pages().items():
+        assert printed.sub(r"\1", path.read_text("utf-8")) == printed.sub(r"\1", made), (
+            "python tools/mechanism_pages.py"
+        )
