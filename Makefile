@@ -51,7 +51,7 @@ types: $(READY)
 package: $(READY)
 	$(VENV)/bin/python tools/check_package.py
 
-skill: $(READY)
+skill: $(PACKAGE)
 	$(VENV)/bin/python tools/build_skill.py
 
 docs: $(READY)

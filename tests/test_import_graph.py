@@ -31,8 +31,8 @@ THIRD_PARTY = {
 }
 """Each package outside of the standard library, and the only modules that import it; ``*``: all may."""
 
-OPTIONAL = {"read.json.lenient", "read.scan.search"}
-"""The seams at which a package may be absent: parsing and searching. (The terminal looks whether there is ``rich``.)"""
+OPTIONAL = {"read.scan.search"}
+"""The seam at which a package may be absent: searching. (The terminal looks whether there is ``rich``.)"""
 
 
 def name_of(path: Path) -> str:
@@ -96,7 +96,7 @@ def import_guards(tree: ast.Module) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=by_name)
-def test_imports_are_optional_at_two_seams_only(path: Path) -> None:
+def test_imports_are_optional_at_one_seam_only(path: Path) -> None:
     guarded = list(import_guards(tree_of(path)))
     if name_of(path) == "show.__init__":
         assert len(guarded) == 1, "only the loading of a form that this installation does not have"

@@ -16,7 +16,6 @@ from made_dumps import NAN, SMALL, forward, kinds, rank_folder, tensor, text, wr
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
-from firstnan.read.json import lenient
 from firstnan.read.records import full_reader
 
 
@@ -32,11 +31,8 @@ def sound_part(records: tuple[Any, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("indent", [1, None])
-@pytest.mark.parametrize("engine", ["jiter", "standard library"])
-def test_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, indent: int | None) -> None:
+def test_cut_at_every_byte(tmp_path: Path, indent: int | None) -> None:
     """Records before the cut are those of the whole file; the last one is marked."""
-    if engine == "standard library":
-        monkeypatch.setattr(lenient, "_from_json", None)
     data = {name: SMALL[name] for name in list(SMALL)[:3]}
     whole = json.dumps({"task": "statistics", "data": data, "framework": "pytorch"}, indent=indent).encode()
     full = sound_part(tuple(read(tmp_path, whole).records))

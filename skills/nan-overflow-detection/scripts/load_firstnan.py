@@ -28,6 +28,9 @@ def firstnan_main():
     checkout = HERE / ".." / ".." / ".." / "src"
     if (HERE / "firstnan.pyz").is_file():
         sys.path.insert(0, str(HERE / "firstnan.pyz"))
+        import carried  # the packages inside it
+
+        carried.add()
     elif (checkout / "firstnan" / "__init__.py").is_file():
         sys.path.insert(0, str(checkout.resolve()))
     try:

@@ -23,7 +23,6 @@ from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.printable import printable
 from firstnan.dump.ranges import format_ranges
 from firstnan.rank.roster import Roster
-from firstnan.read.json.lenient import HAS_JITER
 from firstnan.read.scan.search import HAS_STRINGZILLA
 from firstnan.run import pipeline
 from firstnan.show import Format, Settings, View, load, mission_files, render
@@ -374,7 +373,7 @@ def _settle_stderr() -> None:
 
 def _say_what_is_lacking(language: Language) -> None:
     """One line where an optional package is not installed; what is found does not depend on them."""
-    there = {"setup.jiter": HAS_JITER, "setup.stringzilla": HAS_STRINGZILLA, "setup.rich": HAS_RICH}
+    there = {"setup.stringzilla": HAS_STRINGZILLA, "setup.rich": HAS_RICH}
     lacking = ", ".join(text(key, language) for key, installed in there.items() if not installed)
     if lacking:
         _say("firstnan: " + text("setup.lacking", language, packages=Words(lacking)))

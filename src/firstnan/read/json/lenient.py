@@ -1,8 +1,7 @@
 """JSON as dying training jobs leave it: bare NaN, cut files, odd bytes.
 
-A sound file goes through jiter (or the standard library where jiter is not installed). Whatever
-that refuses takes a second, slower way in Python, the same with and without jiter, so that both
-give the same values. Nothing here knows what the file means.
+A sound file goes through jiter. Whatever jiter refuses takes a second, slower way in Python, which gives the same
+values and what can be saved of the rest. Nothing here knows what the file means.
 """
 
 from __future__ import annotations
@@ -13,18 +12,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jiter import from_json
 from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.read.json import memory
-
-try:
-    from jiter import from_json as _from_json
-except ImportError:  # the single-file build on a machine that has Python and nothing else
-    _from_json = None  # type: ignore[assignment]
-
-HAS_JITER = _from_json is not None
-"""False: sound files go through the standard library, more slowly and with the same result."""
 
 MAX_DEPTH = 500
 """Containers inside containers that are followed (the writer itself stops at 400)."""
@@ -111,9 +103,10 @@ def loads(data: bytes) -> Parsed:
 def sound(data: bytes) -> object | None:
     """The value of a JSON text about which nothing is unusual; None for every other text, and for ``null``."""
     try:
-        return _fast(data)
+        value: object = from_json(data, catch_duplicate_keys=True)
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def quoted(text: str) -> str:
@@ -142,28 +135,9 @@ def _loads(data: bytes, notes: list[Oddity]) -> Parsed:
     if lacking is not None:
         return Parsed(fault=lacking)
     try:
-        return Parsed(_fast(data), notes=tuple(notes))
-    except (ValueError, RecursionError):  # also JSONDecodeError, UnicodeDecodeError, _DuplicateKeyError
+        return Parsed(from_json(data, catch_duplicate_keys=True), notes=tuple(notes))
+    except (ValueError, RecursionError):
         return _careful(data, notes)
-
-
-class _DuplicateKeyError(ValueError):
-    """Two equal keys in one object: left to the careful way."""
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _DuplicateKeyError
-    return found
-
-
-def _fast(data: bytes) -> object:
-    if _from_json is not None:
-        return _from_json(data, catch_duplicate_keys=True)
-    if b"\\ud" in data or b"\\uD" in data:
-        raise ValueError("surrogates")  # lone ones are wanted as U+FFFD: the careful way does it
-    return json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
 
 
 class _LastWins:

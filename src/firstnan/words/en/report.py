@@ -299,7 +299,6 @@ REPORT: dict[str, str] = {
     "output.affected_only": "The file lists affected calls only: part files do not hold the other calls.",
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
-    "setup.jiter": "jiter (reading is slower)",
     "setup.stringzilla": "stringzilla (search is slower)",
     "setup.rich": "rich (no colours, no progress bar)",
     "demo.what": "The example dump that comes with firstnan: 4 ranks, data parallel 2, tensor parallel 2.",

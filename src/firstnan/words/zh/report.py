@@ -271,7 +271,6 @@ REPORT: dict[str, str] = {
     "output.affected_only": "该文件只列出受影响的通信调用：part 文件不含其他调用。",
     "output.written": "已写入：{file}",
     "setup.lacking": "未安装 {packages}；结论不受影响",
-    "setup.jiter": "jiter（读取较慢）",
     "setup.stringzilla": "stringzilla（查找较慢）",
     "setup.rich": "rich（无颜色，无进度条）",
     "demo.what": "firstnan 自带的示例 dump：4 个 rank，数据并行 2，张量并行 2。",
