@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import Report
 from firstnan.cli import parser as command_line
+from firstnan.cli.commands import Terminal
 from firstnan.cli.output import check_folder, check_target, write_whole
 from firstnan.cli.progress import ReadingProgress
 from firstnan.dump.errors import EXIT_INTERRUPTED, FirstnanError, InputError, OutputError, UsageError
@@ -306,6 +307,26 @@ def _demo_in(folder: Path, chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _watch(chosen: argparse.Namespace) -> int:
+    from firstnan.cli.commands import watch
+
+    return watch.run(chosen, _terminal(chosen))
+
+
+def _completion(chosen: argparse.Namespace) -> int:
+    from firstnan.cli.commands import completion
+
+    return completion.run(chosen, _terminal(chosen), command_line.parser())
+
+
+def _terminal(chosen: argparse.Namespace) -> Terminal:
+    """What the commands with files of their own are given."""
+    target = getattr(chosen, "output", None)
+    to_file = target is not None and str(target) != "-"
+    width, colour = (_DEFAULT_WIDTH, False) if to_file else (_width(), _colour())
+    return Terminal(_say, _put, Settings(language=_language(chosen), width=width, colour=colour))
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "analyze": _analyze,
     "ranks": _ranks,
@@ -313,6 +334,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "scan": _scan,
     "merge": _merge,
     "show": _show,
+    "watch": _watch,
+    "completion": _completion,
     "rules": _rules,
     "schema": _schema,
     "demo": _demo,

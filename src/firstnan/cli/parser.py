@@ -50,6 +50,12 @@ exit codes:
   2  usage: the request makes no sense, or stdout could not be written
 """
 
+EXIT_CODES_OF_COMPLETION = """\
+exit codes:
+  0  the script is printed
+  2  usage: the request makes no sense, or stdout could not be written
+"""
+
 EXIT_CODES_OF_DEMO = """\
 exit codes:
   0  the example was analysed, and its anomaly found
@@ -138,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
         help="part files of the other hosts: answer what merging will ask of the ranks here",
     )
     _reading(scan)
-    scan.add_argument("--lang", choices=[language.value for language in Language], help="language of what is said")
+    _language(scan)
 
     merge = _command(commands, "merge", "second of two stages: one report from the part files of all hosts")
     merge.add_argument("parts", type=Path, nargs="+", metavar="PART", help="files that 'firstnan scan' wrote")
@@ -155,6 +161,22 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--around", type=_around, default=5, metavar="K", help="records before and after it (default: 5)")
     _words(show)
 
+    watch = _command(
+        commands,
+        "watch",
+        "follow a run that writes its dump: one line a step, and the report at the first anomaly",
+        "An anomaly that the loss scaler may have skipped is final when the next step has shown that it was none.",
+    )
+    watch.add_argument("path", type=Path, metavar="DIR", help="the folder that the run writes step*/rank* into")
+    watch.add_argument("--html", type=Path, metavar="FILE", help="a page that is renewed after each step")
+    watch.add_argument(
+        "--world", type=_whole_number, metavar="N", help="ranks of the run (default: the most of any step)"
+    )
+    _waiting(watch)
+    watch.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    watch.add_argument("--jobs", type=_jobs, metavar="N", help="processes (default: the cores available)")
+    _showing(watch, [Format.TEXT, Format.MARKDOWN, Format.JSON])
+
     rules = _command(
         commands,
         "rules",
@@ -162,8 +184,21 @@ def parser() -> argparse.ArgumentParser:
         exit_codes=EXIT_CODES_OF_RULES,
     )
     rules.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    _language(rules)
 
-    _command(commands, "schema", "print the JSON Schema of the report", exit_codes=EXIT_CODES_OF_SCHEMA)
+    schema = _command(commands, "schema", "print the JSON Schema of the report", exit_codes=EXIT_CODES_OF_SCHEMA)
+    _language(schema)
+
+    completion = _command(
+        commands,
+        "completion",
+        "print the script that makes a shell complete commands and options",
+        'bash: eval "$(firstnan completion bash)"   zsh: eval "$(firstnan completion zsh)"\n'
+        "fish: firstnan completion fish | source",
+        EXIT_CODES_OF_COMPLETION,
+    )
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
+    _language(completion)
 
     demo = _command(
         commands, "demo", "analyse the example dump that comes with firstnan", exit_codes=EXIT_CODES_OF_DEMO
@@ -299,10 +334,29 @@ def _showing(command: argparse.ArgumentParser, forms: Sequence[Format], mission_
     _words(command)
 
 
-def _words(command: argparse.ArgumentParser) -> None:
+def _waiting(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("how long it waits (seconds)")
+    group.add_argument("--interval", type=_seconds, default=2.0, metavar="S", help="between two looks (default: 2)")
+    group.add_argument(
+        "--settle", type=_seconds, default=10.0, metavar="S", help="files count as finished after this (default: 10)"
+    )
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=600.0,
+        metavar="S",
+        help="without a change: absent ranks count as absent, and a run without a new step as ended (default: 600)",
+    )
+
+
+def _language(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--lang", choices=[language.value for language in Language], help="language (default: from the locale)"
     )
+
+
+def _words(command: argparse.ArgumentParser) -> None:
+    _language(command)
     command.add_argument("-v", "--verbose", action="store_true", help="lists in full length, the whole stack")
 
 
@@ -322,6 +376,16 @@ def _whole_number(text: str) -> int:
     if len(numbers) != 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not one number")
     return numbers[0]
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds")
+    return found
 
 
 def _jobs(text: str) -> int:
