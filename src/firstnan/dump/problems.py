@@ -24,6 +24,8 @@ class ProblemKind(Enum):
     """Some records hold no Max/Min; the others were judged."""
     UNFINISHED_RECORDS = "unfinished_records"
     """Records without output: the call raised or the run died inside it."""
+    INPUTS_ONLY = "inputs_only"
+    """Results were not dumped (``data_mode`` without output): what an operator gave shows only where it is read."""
     BAD_CONTENT = "bad_content"
     """A part of the file has a form that no known writer makes; the part was skipped."""
     EMPTY_RANK = "empty_rank"

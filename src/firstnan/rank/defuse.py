@@ -22,6 +22,8 @@ Rules (design section 5, "What decides"), each tested under its name:
     memory may have held any garbage of that size) seemed to read it.
 ``no_result_proves_nothing``
     A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
+``what_was_not_dumped_passes_the_value_on``
+    ... and where no result was dumped at all, the next bad input of its class may be this record's result.
 ``written_in_place``
     ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
@@ -94,6 +96,8 @@ class Flow:
     receives_bad: dict[int, bool] = field(default_factory=dict)
     bad_backward: dict[str, int] = field(default_factory=dict)
     """Names of backward records that take in or give a bad value -> index."""
+    inputs_only: bool = False
+    """Results were not dumped."""
     unproven: set[int] = field(default_factory=set)
     """Indices of records with a bad input and no recorded result."""
     closed: set[int] = field(default_factory=set)
@@ -229,6 +233,8 @@ class Flow:
                     self._close(value)
         elif not bad_out and not sending and not proves_a_drop(record):
             self.unproven.add(record.index)
+            if self.inputs_only:
+                self._write(record, replace(bad_in[0], shape=None))
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
         """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""

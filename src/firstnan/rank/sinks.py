@@ -379,9 +379,10 @@ def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Rec
     for record in reversed(flow.records[max(0, index - 200) : index]):
         if record.name.direction is not flow.records[index].name.direction:
             continue
-        if any(t.shape in shapes for t in record.outputs):
+        known = record.inputs if flow.inputs_only else record.outputs
+        if any(t.shape in shapes and not t.state.is_bad for t in known):
             return record
-        if near is None and any(t.numel in sizes for t in record.outputs):
+        if near is None and any(t.numel in sizes for t in known):
             near = record
     return near
 

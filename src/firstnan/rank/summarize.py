@@ -138,6 +138,7 @@ def flow_of(
     names = [record.name.full for record in table] + ([final.name.full] if final else [])
     nesting = structure.build(table, parents_of(names), view, final)
     flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
+    flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
     flow.legality.count_from = over.end if over.suspect is None else over.suspect
     flow.legality.suppressed = dict(watch.benign)
     flow.run()

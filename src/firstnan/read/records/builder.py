@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 from firstnan.dump.names import parse_name
-from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.records import Record, RecordKind, RecordName, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.read.records.values import Reader, flag_of
 
@@ -80,6 +83,20 @@ class RecordBuilder:
             (positional, n_kwargs, n_outputs), kwargs, has_output, distrusted,
             raw.get("is_recompute") is True, flagged,
         )  # fmt: skip
+
+
+def holds_inputs_only(unfinished: Sequence[RecordName], records: int) -> bool:
+    """Whether results were left out on purpose: most of ``records`` have none, and not because the run died in the
+    innermost of calls that stand one inside the other."""
+    if 2 * len(unfinished) <= records:
+        return False
+    return not all(_is_inside(inner, outer) for outer, inner in itertools.pairwise(unfinished))
+
+
+def _is_inside(inner: RecordName, outer: RecordName) -> bool:
+    if outer.kind is not RecordKind.MODULE or inner.direction is not outer.direction:
+        return False
+    return inner.kind is RecordKind.API or not outer.path or inner.path.startswith(outer.path + ".")
 
 
 def blank_detail(builder: RecordBuilder, records: int) -> str:

@@ -14,7 +14,7 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, some
+from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, some
 from firstnan.read.records.values import INFINITE, MAX_NESTING
 from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
@@ -165,6 +165,9 @@ class _Building:
         """
         open_records = [r for r in self.records if not r.has_output and not r.distrusted]
         if not open_records:
+            return
+        if holds_inputs_only([r.name for r in open_records], len(self.records)):
+            self.problem(ProblemKind.INPUTS_ONLY, some([r.name.full for r in open_records]), judged=False)
             return
         last = open_records[-1]
         modules = [r for r in open_records if r.name.kind is RecordKind.MODULE]

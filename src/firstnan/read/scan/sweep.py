@@ -19,7 +19,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, Watch
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, some
+from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, some
 from firstnan.read.scan.calls import CallReader
 from firstnan.read.scan.lines import Sieve, build, parse
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
@@ -157,7 +157,10 @@ class ScannedDump:
             yield self._problem(ProblemKind.PARTLY_NO_STATISTICS, blank_detail(builder, self._file.records), False)
         if self._unfinished:
             names = [name.full for _, name in self._unfinished]
-            yield self._problem(ProblemKind.UNFINISHED_RECORDS, some(names), self._went_on())
+            if holds_inputs_only([name for _, name in self._unfinished], self._file.records):
+                yield self._problem(ProblemKind.INPUTS_ONLY, some(names), False)
+            else:
+                yield self._problem(ProblemKind.UNFINISHED_RECORDS, some(names), self._went_on())
 
     def _problem(self, kind: ProblemKind, detail: str, judged: bool) -> Problem:
         file = f"{self._folder.label}/{FileKind.DUMP.value}"

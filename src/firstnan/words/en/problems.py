@@ -25,6 +25,11 @@ PROBLEMS: dict[str, str] = {
     "problem.partly_no_statistics": "some records have no Max/Min",
     "problem.partly_no_statistics.effect": "These records are unknown, not clean; the others were judged.",
     "problem.unfinished_records": "records without output",
+    "problem.inputs_only": "only inputs were dumped (data_mode)",
+    "problem.inputs_only.effect": (
+        "What an operator gave shows only where it is read: the answer is a place between two records. "
+        "Dump with data_mode all to see the operator itself."
+    ),
     "problem.unfinished_records.effect": "The call raised or the run died inside it: its result is not known.",
     "problem.bad_content": "content of an unknown form",
     "problem.bad_content.effect": (

@@ -24,6 +24,10 @@ PROBLEMS: dict[str, str] = {
     "problem.partly_no_statistics": "部分记录没有 Max/Min",
     "problem.partly_no_statistics.effect": "这些记录状态未知，不等于正常；其余记录已判断。",
     "problem.unfinished_records": "没有输出的记录",
+    "problem.inputs_only": "只 dump 了输入（data_mode）",
+    "problem.inputs_only.effect": (
+        "算子的输出只能从读取它的记录看到：答案是两条记录之间的位置。用 data_mode all 重新 dump 可看到算子本身。"
+    ),
     "problem.unfinished_records.effect": "调用抛出了异常，或进程在调用中退出：其结果未知。",
     "problem.bad_content": "内容格式无法识别",
     "problem.bad_content.effect": (
