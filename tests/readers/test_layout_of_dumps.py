@@ -10,6 +10,7 @@ import pytest
 from made_dumps import forward, kinds, tensor, text, write
 
 from firstnan.dump.errors import InputError
+from firstnan.dump.folders import FileKind
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.read.layout.dump_layout import Layout, find
 
@@ -208,10 +209,9 @@ def test_a_rank_folder_without_dump_json(tree: Tree) -> None:
     assert (problem.step, problem.rank, problem.file, problem.judged) == (0, 1, "step0/rank1/dump.json", False)
 
 
-def test_level_debug_is_another_dump(tree: Tree) -> None:
-    layout = find(tree("step0/rank0", "step0/rank1/debug.json"))
-    problem = only(layout, ProblemKind.OTHER_DUMP)
-    assert (problem.rank, problem.judged) == (1, False)
+def test_saved_values_count_where_there_is_no_dump_json(tree: Tree) -> None:
+    layout = find(tree("step0/rank0", "step0/rank0/debug.json", "step0/rank1/debug.json"))
+    assert [(folder.rank, folder.file) for folder in layout.folders] == [(0, FileKind.DUMP), (1, FileKind.SAVED)]
 
 
 def test_a_kernel_dump_is_another_dump(tree: Tree) -> None:
@@ -259,7 +259,6 @@ def test_steps_and_ranks_that_are_not_there_leave_nothing(tree: Tree) -> None:
         (("logs/a.txt", "model.py"), "logs, model.py"),
         (("step0/", "step1/"), "step0: no rank folders"),
         (("step0/rank0/",), "step0/rank0: an empty folder"),
-        (("step0/rank0/debug.json",), "debug.json"),
         (("step0/rank0/stack.json", "step0/rank1/", "step0/rank2/", "step0/rank3/"), "and 1 more"),
     ],
 )

@@ -17,6 +17,8 @@ class FileKind(Enum):
     """Who called whom."""
     STACK = "stack.json"
     """Code locations."""
+    SAVED = "debug.json"
+    """Values that the program saved with ``debugger.save`` (level debug)."""
 
 
 class RankFolder(Struct, frozen=True):
@@ -28,6 +30,13 @@ class RankFolder(Struct, frozen=True):
     label: str
     """Path relative to the analysed path, for people."""
     dump_bytes: int = 0
-    """Size of dump.json when listed; 0 when absent."""
+    """Size of the file with its values when listed; 0 when absent."""
     nodes: tuple[str, ...] = ()
     """Nodes of a cluster on whose own disks it lies, the one to ask first in front; empty: its path leads to it."""
+    file: FileKind = FileKind.DUMP
+    """What holds its values: :attr:`FileKind.DUMP`, or :attr:`FileKind.SAVED` where there is no such file."""
+
+    @property
+    def values(self) -> Path:
+        """The file that holds its values."""
+        return self.path / self.file.value

@@ -61,6 +61,20 @@ def parse_name(full: str) -> RecordName:
     return _called(full, full, None, Direction.FORWARD)
 
 
+def parse_saved(full: str) -> RecordName:
+    """Take the name of a saved value apart: ``<name>.<n>.debug``, and ``<name>_grad.<n>.debug`` for its gradient.
+
+    >>> n = parse_saved("layer.out_grad.2.debug")
+    >>> n.api, n.call, n.direction.name
+    ('layer.out_grad', 2, 'BACKWARD')
+    """
+    rest, _, number = full.removesuffix(".debug").rpartition(".")
+    call = _call_number(number)
+    name = full if call is None else rest
+    direction = Direction.BACKWARD if name.endswith("_grad") else Direction.FORWARD
+    return RecordName(full, RecordKind.API, "", name, "", call, direction)
+
+
 def _call_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 

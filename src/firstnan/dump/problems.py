@@ -26,6 +26,8 @@ class ProblemKind(Enum):
     """Records without output: the call raised or the run died inside it."""
     INPUTS_ONLY = "inputs_only"
     """Results were not dumped (``data_mode`` without output): what an operator gave shows only where it is read."""
+    SAVED_VALUES = "saved_values"
+    """Only values that the program saved with ``debugger.save`` were dumped: a sample of the run."""
     BAD_CONTENT = "bad_content"
     """A part of the file has a form that no known writer makes; the part was skipped."""
     EMPTY_RANK = "empty_rank"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from firstnan.dump.folders import RankFolder
+from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
     """The first look at a rank."""
+    if folder.file is FileKind.SAVED:
+        return _saved(folder)
     return _look(folder, book, excluded, whole=False)
 
 
@@ -38,6 +40,9 @@ def survey_all(
     where they are few."""
     from firstnan.rank.weights import first_weights  # not needed where the files can be read again
 
+    if folder.file is FileKind.SAVED:
+        summary = _saved(folder)
+        return summary, summary, None
     callers = Callers(folder)
 
     def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
@@ -55,6 +60,8 @@ def survey_all(
 def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:
     """A second look at a rank."""
     folder, question = asked
+    if folder.file is FileKind.SAVED:
+        return question.summary  # the first look saw all that was saved
     wanted = question.wanted
     if question.whole or question.disproved:
         return _look(folder, book, excluded, whole=question.whole, disproved=question.disproved)
@@ -106,12 +113,21 @@ def _failure(step: int, rank: int, label: str, reason: str) -> Problem:
 
 def find(folder: RankFolder, name: str) -> Record | None:
     """One record of a rank by its name; its index may not be known (-1)."""
-    try:
-        return find_record(folder, name)
-    except Doubt:
-        from firstnan.read.records import full_reader
+    if folder.file is FileKind.DUMP:
+        try:
+            return find_record(folder, name)
+        except Doubt:
+            pass  # it is looked for in all of the file
+    from firstnan.read.records import full_reader
 
-        return next((r for r in full_reader.read(folder).records if r.name.full == name), None)
+    return next((r for r in full_reader.read(folder).records if r.name.full == name), None)
+
+
+def _saved(folder: RankFolder) -> RankSummary:
+    from firstnan.rank import saved_values  # few dumps need it
+    from firstnan.read.records import full_reader
+
+    return saved_values.summary_of(full_reader.read(folder))
 
 
 def _look(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError, UsageError
-from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.folders import RankFolder
 from firstnan.dump.options import Options, Progress
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
@@ -80,7 +80,7 @@ def scan(
 
 def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, weights: bool) -> RankPart:
     """One rank's part; runs on a worker."""
-    stamp = Stamp.of(folder.path / FileKind.DUMP.value)
+    stamp = Stamp.of(folder.values)
     summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
     return RankPart(
         folder=replace(folder, path=folder.path.absolute()),
@@ -388,4 +388,4 @@ def _from_part(part: RankPart, question: Question) -> RankSummary | None:
 def _is_reachable(part: RankPart) -> bool:
     """The very file that was scanned is there."""
     path = part.folder.path
-    return part.stamp is not None and path.is_absolute() and Stamp.of(path / FileKind.DUMP.value) == part.stamp
+    return part.stamp is not None and path.is_absolute() and Stamp.of(part.folder.values) == part.stamp

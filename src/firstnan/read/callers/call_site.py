@@ -67,6 +67,8 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
     Only forward calls have a stack (format document, section 10): a backward record takes the stack of
     the forward call with its number, and gradients of parameters that of their module.
     """
+    if folder.file is FileKind.SAVED:
+        return {name: CallSite(name, (name,)) for name in names}, ()  # nothing is told of where a value was saved
     forwards = {name: _forward_of(name) for name in names}
     wanted = set(names).union(*forwards.values())
     callers, problems = _callers_of(folder, wanted)

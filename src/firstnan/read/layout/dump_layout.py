@@ -334,7 +334,7 @@ class _Search:
             detail = f"{self.folders[step, rank].label} was used; analyse this one by its own path"
             self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
         else:
-            self.folders[step, rank] = RankFolder(step, rank, entry.path, full, files.dump_bytes)
+            self.folders[step, rank] = RankFolder(step, rank, entry.path, full, files.dump_bytes, file=files.file)
             if files.beside:
                 detail = f"beside dump.json, which was used: {_some(list(files.beside))}"
                 self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
@@ -348,8 +348,6 @@ class _Search:
         file = _join(label, FileKind.DUMP.value)
         if files.fault:
             kind, detail = ProblemKind.UNREADABLE, files.fault
-        elif files.debug:
-            kind, detail, file = ProblemKind.OTHER_DUMP, "level debug (debug.json), not analysed", label
         elif files.others:
             kind, detail = ProblemKind.MISSING_FILE, f"no dump.json beside {_some(list(files.others))}"
         else:

@@ -16,7 +16,7 @@ PROCESS = re.compile(r"proc[_-]?([0-9]{1,18})\Z", re.IGNORECASE)
 
 RANK_FILES = frozenset(
     name
-    for kind in (FileKind.DUMP.value, FileKind.CONSTRUCT.value, FileKind.STACK.value, "debug.json")
+    for kind in (FileKind.DUMP.value, FileKind.CONSTRUCT.value, FileKind.STACK.value, FileKind.SAVED.value)
     for name in stored_names(kind)
 )
 

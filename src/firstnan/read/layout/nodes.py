@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.dump.errors import InputError
-from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.read.layout.dump_layout import Layout, survey
 from firstnan.read.sources.files import Fault, reason
@@ -77,7 +77,7 @@ def listing(path: Path, steps: Collection[int] | None = None, ranks: Collection[
         found = survey(path, steps, ranks)
     except InputError as error:
         return Listing(fault=str(error))
-    return Listing(found, tuple(mark(folder.path / FileKind.DUMP.value) for folder in found.folders))
+    return Listing(found, tuple(mark(folder.values) for folder in found.folders))
 
 
 def _is_absent(path: Path) -> bool:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from firstnan.dump.folders import FileKind
 from firstnan.read.layout import dump_layout
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.layout.nodes import Listing, NodeListing, joined, mark
@@ -27,7 +26,7 @@ def survey(paths: Sequence[Path], steps: Collection[int] | None = None, ranks: C
     for path in dict.fromkeys(paths):
         name = shown(path.name) or str(path)
         found = _below(name, dump_layout.survey(path, steps, ranks))
-        marks = tuple(mark(folder.path / FileKind.DUMP.value) for folder in found.folders)
+        marks = tuple(mark(folder.values) for folder in found.folders)
         seen.append(NodeListing(str(path), name, Listing(found, marks), "in"))
     whole = joined(Path(", ".join(map(str, paths))), seen)
     return replace(whole, folders=tuple(replace(folder, nodes=()) for folder in whole.folders))

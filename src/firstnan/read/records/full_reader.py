@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.names import parse_saved
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
@@ -34,7 +35,7 @@ def read(folder: RankFolder) -> RankDump:
 
 
 def _read(folder: RankFolder) -> RankDump:
-    data = read_bytes(folder.path / FileKind.DUMP.value)
+    data = read_bytes(folder.values)
     if isinstance(data, Fault):
         kind = ProblemKind.MISSING_FILE if data.missing else ProblemKind.UNREADABLE
         return RankDump(folder, (), (_problem(folder, kind, data.detail, judged=False),))
@@ -45,7 +46,7 @@ def _read(folder: RankFolder) -> RankDump:
 
 
 def _problem(folder: RankFolder, kind: ProblemKind, detail: str, *, judged: bool) -> Problem:
-    return Problem(kind, folder.step, folder.rank, f"{folder.label}/{FileKind.DUMP.value}", detail, judged)
+    return Problem(kind, folder.step, folder.rank, f"{folder.label}/{folder.file.value}", detail, judged)
 
 
 class _Building:
@@ -56,6 +57,7 @@ class _Building:
         self.parsed = parsed
         self.size = size
         self.builder = RecordBuilder()
+        self.saved = folder.file is FileKind.SAVED
         self.whole = False
         """``data`` was closed before the text ended."""
         self.records: list[Record] = []
@@ -119,11 +121,19 @@ class _Building:
     def _records(self, data: dict[str, object]) -> None:
         last = -1 if self.whole else len(data) - 1
         for index, (name, raw) in enumerate(data.items()):
-            if isinstance(raw, dict):
+            if self.saved:
+                self._save(name, raw, index)
+            elif isinstance(raw, dict):
                 self.records.append(self.builder.build(name, raw, index, distrusted=index == last))
                 data[name] = None  # gives the memory back while the rest is read
             else:
                 self.skipped.append(name)
+
+    def _save(self, name: str, raw: object, index: int) -> None:
+        """A saved value stands in a record as what it takes in; the gradient of one that has none is null."""
+        if raw is not None:
+            record = self.builder.build(name, {"input_args": [raw]}, index)
+            self.records.append(replace(record, name=parse_saved(name)))
 
     def _conclude(self) -> None:
         """What only the whole file tells."""
@@ -140,7 +150,10 @@ class _Building:
         if builder.blank:
             kind = ProblemKind.PARTLY_NO_STATISTICS if builder.seen else ProblemKind.NO_STATISTICS
             self.problem(kind, blank_detail(builder, len(self.records)), judged=False)
-        self._unfinished()
+        if self.saved:
+            self.problem(ProblemKind.SAVED_VALUES, f"{len(self.records)} values", judged=False)
+        else:
+            self._unfinished()
 
     def _narrow(self) -> None:
         """float64 beyond the float32 range was written as Infinity (format document, section 13)."""

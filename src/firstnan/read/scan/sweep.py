@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from firstnan.dump.folders import FileKind, RankFolder
+from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
@@ -49,7 +49,7 @@ class ScannedDump:
 
     def __init__(self, folder: RankFolder, watch: Watch, buffer: int = BUFFER) -> None:
         self._folder = folder
-        self._file = RecordFile(folder.path / FileKind.DUMP.value, buffer)
+        self._file = RecordFile(folder.values, buffer)
         self._watch = watch
         self._sieve = Sieve(watch)
         self._suspect: int | None = None
@@ -163,7 +163,7 @@ class ScannedDump:
                 yield self._problem(ProblemKind.UNFINISHED_RECORDS, some(names), self._went_on())
 
     def _problem(self, kind: ProblemKind, detail: str, judged: bool) -> Problem:
-        file = f"{self._folder.label}/{FileKind.DUMP.value}"
+        file = f"{self._folder.label}/{self._folder.file.value}"
         return Problem(kind, self._folder.step, self._folder.rank, file, detail, judged)
 
     def _went_on(self) -> bool:
@@ -239,7 +239,7 @@ def find_record(folder: RankFolder, name: str) -> Record | None:
         Doubt: the file is not laid out as MSProbe writes it.
     """
     needle = _needle(name)
-    file = RecordFile(folder.path / FileKind.DUMP.value, BUFFER // 4)
+    file = RecordFile(folder.values, BUFFER // 4)
     for buffer, filled, offset in file.first_pass():
         start = _header(buffer, filled) if offset == 0 else 0
         end = _without_tail(buffer, start, filled) if offset + filled == file.size else filled

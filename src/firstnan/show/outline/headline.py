@@ -114,12 +114,16 @@ def headline_of(group: CauseGroup, settings: Settings) -> Line:
 
 
 def short_name(name: NoteValue) -> NoteValue:
-    """A record name without the prefix that tells where its API lives.
+    """A record name without the prefix that tells where its API lives; names of saved values have none.
 
     >>> short_name("Functional.cross_entropy.0.backward")
     'cross_entropy.0.backward'
+    >>> short_name("layer1.0.debug")
+    'layer1.0.debug'
     """
-    return name.partition(".")[2] or name if isinstance(name, str) else name
+    if not isinstance(name, str) or name.endswith(".debug"):
+        return name
+    return name.partition(".")[2] or name
 
 
 def note_of(cause: RootCause, key: str) -> Note | None:

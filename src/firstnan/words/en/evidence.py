@@ -141,7 +141,7 @@ EVIDENCE: dict[str, str] = {
         "such as {names}; analyse each by its own path."
     ),
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
-    "story.forward": "It began in the forward pass; the loss itself is not in the dump. The gradients follow.",
+    "story.forward": "It began in the forward pass, and the gradients follow.",
     "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
     "story.gradient_partly_seen": (
         "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} was not seen, so it "

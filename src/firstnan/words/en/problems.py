@@ -25,6 +25,11 @@ PROBLEMS: dict[str, str] = {
     "problem.partly_no_statistics": "some records have no Max/Min",
     "problem.partly_no_statistics.effect": "These records are unknown, not clean; the others were judged.",
     "problem.unfinished_records": "records without output",
+    "problem.saved_values": "only values saved with debugger.save were dumped",
+    "problem.saved_values.effect": (
+        "They are a sample: the answer is a place between two of them, and a value that was not saved is not seen. "
+        "Dump with level mix to see the operators."
+    ),
     "problem.inputs_only": "only inputs were dumped (data_mode)",
     "problem.inputs_only.effect": (
         "What an operator gave shows only where it is read: the answer is a place between two records. "

@@ -99,7 +99,7 @@ EVIDENCE: dict[str, str] = {
         "另有 {count} 份未分析（例如 {names}），请分别以各自的路径分析。"
     ),
     "story.loss": "loss 不是有限值：前向已损坏，所有梯度随之损坏。",
-    "story.forward": "问题始于前向；dump 中没有 loss 本身。梯度随之损坏。",
+    "story.forward": "问题始于前向，梯度随之损坏。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",
     "story.gradient_partly_seen": (
         "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此始于前向还是反向尚无定论。"

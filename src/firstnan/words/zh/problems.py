@@ -24,6 +24,10 @@ PROBLEMS: dict[str, str] = {
     "problem.partly_no_statistics": "部分记录没有 Max/Min",
     "problem.partly_no_statistics.effect": "这些记录状态未知，不等于正常；其余记录已判断。",
     "problem.unfinished_records": "没有输出的记录",
+    "problem.saved_values": "只 dump 了用 debugger.save 保存的值",
+    "problem.saved_values.effect": (
+        "它们只是样本：答案是其中两个值之间的位置，没有保存的值看不到。用 level mix 重新 dump 可看到算子。"
+    ),
     "problem.inputs_only": "只 dump 了输入（data_mode）",
     "problem.inputs_only.effect": (
         "算子的输出只能从读取它的记录看到：答案是两条记录之间的位置。用 data_mode all 重新 dump 可看到算子本身。"
