@@ -47,7 +47,9 @@ def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int]
 
 
 def _is_open(cause: RootCause) -> bool:
-    return cause.where is Where.OPERATOR and cause.mechanism.kind is MechanismKind.UNKNOWN
+    mechanism = cause.mechanism
+    is_unknown = mechanism.kind is MechanismKind.UNKNOWN and mechanism.confidence is Confidence.POSSIBLE
+    return cause.where is Where.OPERATOR and is_unknown
 
 
 def is_finite_peer(here: Record, there: Record) -> bool:

@@ -342,6 +342,16 @@ FUSED = frozenset(
 """Kernels that do more than their arguments say (padding, tails, workspace): bounds prove nothing about the device."""
 NO_MASKS = NORMALISATIONS | frozenset(["linear", "conv1d", "conv2d", "conv3d", "embedding", "Linear"])
 """Operators into which no mask is ever fed."""
+ABSORBERS = (
+    SOFTMAXES
+    | EXPONENTIALS
+    | frozenset(["maximum", "max", "amax", "fmax", "logaddexp", "logaddexp2", "sigmoid", "topk", "sort", "argmax"])
+)
+"""Where a legal -Inf disappears."""
+MASK_FREE = (
+    NO_MASKS | PRODUCTS | NORMS | SCALES | DIVISIONS | LOGS | REDUCING_SUMS | frozenset(["sub", "__sub__", "__isub__"])
+) - SOFTMAXES
+"""Operators into which a mask comes only from a record or from a fill that is listed."""
 BIAS_FIRST = frozenset(["addmm", "baddbmm", "addmv", "addbmm"])
 """Products that add their first argument."""
 NO_GROWTH = frozenset(

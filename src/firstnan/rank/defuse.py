@@ -24,6 +24,11 @@ Rules (design section 5, "What decides"), each tested under its name:
     A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
 ``what_was_not_dumped_passes_the_value_on``
     ... and where no result was dumped at all, the next bad input of its class may be this record's result.
+``overwritten_in_part``
+    ``x[mask] = 0`` with a NaN in x drops what the mask selects; that nothing was left is proven by the next record that
+    reads a finite tensor of that size.
+``negation_has_no_record``
+    Of a +Inf with no other writer the nearest -Inf with the mirrored numbers is the writer: ``-log(0)``.
 ``written_in_place``
     ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
@@ -53,15 +58,16 @@ from firstnan.operators.families import NORMS
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
 from firstnan.rank.events import Event, EventKind, Value
 from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
+from firstnan.rank.links import NEAR, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.record_table import Table
 from firstnan.rank.structure import Structure
 
 OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
 """Operators that write into their first argument."""
+PARTIAL_OVERWRITES = ("__setitem__", "index_put", "masked_scatter")
+"""Those of them that write into chosen places."""
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
-NEAR = 64
-"""Records within which a value is usually read again."""
 BESIDE = 8
 """So many records after its writer a dropped value may be read once more."""
 SEARCH = 256
@@ -100,10 +106,14 @@ class Flow:
     """Results were not dumped."""
     unproven: set[int] = field(default_factory=set)
     """Indices of records with a bad input and no recorded result."""
+    guesses: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs of writer and reader whose link is no more than a guess."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
     _first_gradient: int | None = None
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
+    _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)
+    """Size -> values of which a record overwrote a part, and that record; the next reader tells what is left."""
     _values: list[Value] = field(default_factory=list)
     _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
     _shut: list[Value] = field(default_factory=list)
@@ -113,6 +123,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         self.legality = Legality(self.book, is_gradient=self._is_gradient, is_leaf=self.is_leaf)
+        self.legality.left_out_around = lambda record: self.structure.left_out_around(record.name.full)
 
     def _is_gradient(self, record: Record) -> bool:
         """gradients_hold_no_masks: what is added up over the ranks once backward has begun, norms and the optimizer."""
@@ -170,6 +181,10 @@ class Flow:
         if self.book.is_(record.name, OperatorKind.OBSERVER) or (not calls and _only_looks(record)):
             return
         given = written_tensors(record, calls)
+        if self._patched:
+            self._proven(record, taken)
+        if not record.outputs and short_api(record.name) in PARTIAL_OVERWRITES:
+            self.legality.filled(record)
         bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
         bad_out = [t for t in given if t.state.is_bad and not self.legality.legal_output(record, t, taken)]
         if not bad_in and bad_out and self._reads_flagged(record, taken):
@@ -221,6 +236,10 @@ class Flow:
         if not live:
             self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
         if not bad_out and not sending and not self._written_in_place(record, bad_in) and proves_a_drop(record):
+            if short_api(record.name) in PARTIAL_OVERWRITES and not record.outputs:
+                self._patched.setdefault(record.inputs[0].numel, []).extend((record.index, value) for value in live)
+                self.unproven.add(record.index)
+                return
             selector = self.book.is_(record.name, OperatorKind.SELECTOR)
             saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
             kind = OperatorKind.SELECTOR if selector else OperatorKind.SATURATOR if saturator else None
@@ -235,6 +254,21 @@ class Flow:
             self.unproven.add(record.index)
             if self.inputs_only:
                 self._write(record, replace(bad_in[0], shape=None))
+
+    def _proven(self, record: Record, taken: Sequence[TensorStat]) -> None:
+        """overwritten_in_part: the next reader of a tensor of this size shows whether anything bad was left."""
+        for tensor in taken:
+            patched = self._patched.get(tensor.numel)
+            if not patched or not tensor.is_floating or tensor.state is not ValueState.FINITE:
+                continue
+            at, value = patched[-1]
+            if tensor.dtype != value.stat.dtype or record.index <= at:
+                continue
+            for at, value in self._patched.pop(tensor.numel):
+                self.absorbed[at] = OperatorKind.SELECTOR
+                self.unproven.discard(at)
+                self._shut.append(value)
+                self._close(value)
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
         """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
@@ -258,7 +292,7 @@ class Flow:
         for tensor in record.inputs:
             if tensor.state.is_bad:
                 for value in islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH):
-                    if value.is_open and value.uninitialised and _same_values(value.stat, tensor):
+                    if value.is_open and value.uninitialised and same_values(value.stat, tensor):
                         self._close(value)
                         break
 
@@ -304,7 +338,7 @@ class Flow:
         if self.structure.inferred:
             sources = [v for tensor in bad_out for v in self._writers(record, tensor)]
         else:
-            sources = [v for v in inside if v.is_open and self._readable(record, v)]
+            sources = self._given_by(record, bad_out, inside, entered=bool(bad_in))
         for value in sources:
             self._link(value.writer, record.index)
         if not sources:
@@ -314,6 +348,16 @@ class Flow:
                 self._event(record, EventKind.BIRTH, (), bad_out)
         for tensor in bad_out:
             self._write(record, tensor)
+
+    def _given_by(
+        self, record: Record, bad_out: Sequence[TensorStat], inside: Sequence[Value], *, entered: bool
+    ) -> list[Value]:
+        """The values written inside a module that its output repeats: those with its numbers, else those that can have
+        become it; any, where nothing bad entered the module."""
+        left = [value for value in inside if value.is_open and self._readable(record, value)]
+        same = [v for v in left if any(same_values(v.stat, t) and v.stat.numel == t.numel for t in bad_out)]
+        alike = same or [v for v in left if any(keeps_the_class(v.stat, t) for t in bad_out)]
+        return alike if alike or entered else left
 
     def _legal_module_output(self, record: Record, tensor: TensorStat) -> bool:
         return self.legality.legal_output(record, tensor, record.inputs)
@@ -358,25 +402,46 @@ class Flow:
         size = tensor.numel
         same: list[Value] = []
         for value in islice(reversed(self._by_size.get(size, ())), SEARCH):
-            if value.is_open and _same_values(value.stat, tensor) and self._readable(record, value):
+            if value.is_open and same_values(value.stat, tensor) and self._readable(record, value):
                 same.append(value)
                 if len(same) == (nans if tensor.state is ValueState.NAN else LINKS):
                     break
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
             return exact or same
+        mirrored = self._mirrored(record, tensor)
+        if mirrored:
+            return mirrored
+        carried = self._carried_out(record, tensor)
+        return carried or self._guessed(record, tensor)
+
+    def _mirrored(self, record: Record, tensor: TensorStat) -> list[Value]:
+        """negation_has_no_record: the nearest value whose negation this one is."""
+        near = islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH)
+        found = (v for v in near if v.is_open and is_mirrored(v.stat, tensor) and self._readable(record, v))
+        return list(islice(found, 1))
+
+    def _guessed(self, record: Record, tensor: TensorStat) -> list[Value]:
+        """The nearest value that can have become this one, an unread one first."""
         fallback: Value | None = None
         gradient = record.name.direction is Direction.BACKWARD
         for value in islice(reversed(self._values), SEARCH):
             if gradient and value.writer in self.calls:
                 continue  # what forward communication brought has the shape it had
-            if value.is_open and not value.uninitialised and self._readable(record, value):
-                if not _compatible(value.stat, tensor):
-                    continue
-                if not value.readers:
-                    return [value]
-                fallback = fallback or value
-        return [fallback] if fallback else self._carried_out(record, tensor)
+            if not value.is_open or value.uninitialised or not self._readable(record, value):
+                continue
+            gathers = any(call.api.startswith("all_gather") for call in self.calls.get(value.writer, ()))
+            writer = self.records[value.writer]
+            if not may_be_guessed(self.structure, writer, value.stat, record, tensor, gathers=gathers):
+                continue
+            if not value.readers:
+                fallback = value
+                break
+            fallback = fallback or value
+        if fallback is None:
+            return []
+        self.guesses.add((fallback.writer, record.index))
+        return [fallback]
 
     def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
         """carried_out_by_attribute, used_beside_selection, received_beside_an_overwrite."""
@@ -384,7 +449,7 @@ class Flow:
         for value in islice(reversed(self._shut), SEARCH):
             if (
                 value.stat.numel != tensor.numel
-                or not _same_values(value.stat, tensor)
+                or not same_values(value.stat, tensor)
                 or not self._readable(record, value)
             ):
                 continue
@@ -440,26 +505,3 @@ def _only_looks(record: Record) -> bool:
     """A call that returned no tensor (``stride``, ``tolist``): its reading the value says nothing of where it went."""
     looked = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
     return looked and record.has_output and not record.outputs and short_api(record.name) not in OVERWRITES
-
-
-def _same_values(one: TensorStat, other: TensorStat) -> bool:
-    """The same class, and the same Max and Min where they are numbers."""
-    if one.state is not other.state:
-        return False
-    if one.state is ValueState.NAN or one.state is ValueState.NON_FINITE:
-        return True
-    return one.max == other.max and one.min == other.min
-
-
-_BECOMES = {
-    ValueState.POS_INF: (ValueState.POS_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.NEG_INF),
-    ValueState.NEG_INF: (ValueState.NEG_INF, ValueState.NAN, ValueState.BOTH_INF, ValueState.POS_INF),
-    ValueState.BOTH_INF: (ValueState.BOTH_INF, ValueState.NAN, ValueState.POS_INF, ValueState.NEG_INF),
-    ValueState.NAN: (ValueState.NAN,),
-    ValueState.NON_FINITE: (ValueState.NON_FINITE, ValueState.NAN, ValueState.UNKNOWN),
-}
-
-
-def _compatible(writer: TensorStat, reader: TensorStat) -> bool:
-    """Whether an undumped operator can have made the reader's value of the writer's."""
-    return reader.state in _BECOMES.get(writer.state, ())

@@ -11,13 +11,13 @@ function               removes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState, limits
 from firstnan.operators.communication import CommCall, Freshness
-from firstnan.operators.families import NO_MASKS, REDUCING_SUMS
+from firstnan.operators.families import ABSORBERS, MASK_FREE, NO_MASKS, REDUCING_SUMS, SOFTMAXES
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
 
 MAX_ILLEGAL = 32
@@ -44,6 +44,24 @@ def written_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorSt
     return record.outputs
 
 
+FILLERS = frozenset(
+    ["full", "full_like", "new_full", "fill", "masked_fill", "masked_fill_", "index_fill", "__setitem__", "where"]
+)
+"""Operators that write a chosen constant."""
+
+
+def _nothing(_: Record) -> Collection[str]:
+    return ()
+
+
+def _is_absorbed(record: Record) -> bool:
+    """A maximum or an exponential whose result is finite: what a running maximum that starts at -Inf is for."""
+    if short_api(record.name) not in ABSORBERS or not record.has_output:
+        return False
+    given = [tensor for tensor in record.outputs if tensor.is_floating]
+    return bool(given) and all(tensor.state is ValueState.FINITE for tensor in given)
+
+
 def _never(*_: object) -> bool:
     return False
 
@@ -53,8 +71,8 @@ class Legality:
     """Decides which -Inf are legal, record by record in execution order.
 
     -Inf is legal by inheritance: written by a mask-like operator, given as a constant, or come from
-    outside the dump in mask form (Max finite), and passed on by any operator that turns it into nothing
-    worse. A tensor of nothing but -Inf from outside, log(0) and -Inf in gradients are not legal.
+    outside the dump with evidence (:meth:`_from_outside`), and passed on by any operator that turns it into
+    nothing worse. log(0) and -Inf in gradients are not legal.
 
     Example: ``masked_fill -> add -> amax`` stays legal; the ``softmax`` that makes NaN of it is a birth.
     """
@@ -68,6 +86,8 @@ class Legality:
     """Whether a forward record computes with gradients or optimizer state: no mask is ever among these."""
     is_leaf: Callable[[Record, TensorStat], bool] = field(default=_never)
     """Whether a tensor is a weight, as far as its place tells: no mask either."""
+    left_out_around: Callable[[Record], Collection[str]] = field(default=_nothing)
+    """Operators that the modules around a record call without a record."""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
     _illegal: list[TensorStat] = field(default_factory=list)
 
@@ -86,11 +106,22 @@ class Legality:
         if tensor.state is not ValueState.NEG_INF:
             return False
         if known is None:
-            known = tensor.max != -math.inf and short_api(record.name) not in NO_MASKS
-            known = known and not self.is_leaf(record, tensor)
+            known = not self.is_leaf(record, tensor) and self._from_outside(record, tensor)
             if known and count:
                 self._count("mask_from_outside", record)
+                if tensor.max == -math.inf:
+                    self._known[_key(tensor)] = True
         return known
+
+    def _from_outside(self, record: Record, tensor: TensorStat) -> bool:
+        """Whether a -Inf that no record wrote is a mask: an operator without a record may have filled it in, its reader
+        absorbs it, or it stands beside finite elements in an operator that reads masks."""
+        api = short_api(record.name)
+        if api in NO_MASKS:
+            return False
+        if not FILLERS.isdisjoint(self.left_out_around(record)) or _is_absorbed(record):
+            return True
+        return tensor.max != -math.inf and api not in MASK_FREE
 
     def legal_output(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
         """Whether a -Inf output is legal; remembers the answer for its readers."""
@@ -126,7 +157,7 @@ class Legality:
         if is_mask_sum(record, inputs):
             self._count("mask_sum", record)
             return True
-        if tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS:
+        if tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS - SOFTMAXES:
             return False  # a sum or mean over masked elements: the mask got where it does not belong
         if negative:
             if all(legal):
@@ -139,6 +170,14 @@ class Legality:
     def _is_known_illegal(self, tensor: TensorStat) -> bool:
         """Written by a record whose -Inf is not legal, log(0) say; a mask-like operator only passes it on."""
         return self._known.get(_key(tensor)) is False or any(_rounded(tensor, one) for one in self._illegal)
+
+    def filled(self, record: Record) -> None:
+        """A -Inf that a record without an output writes into its first argument (``x[mask] = -inf``)."""
+        target = record.inputs[0] if record.inputs else None
+        written = any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float))
+        if written and target is not None and target.state is ValueState.FINITE:
+            self._known[target.numel, target.max] = True
+            self._known[target.numel, -math.inf] = True
 
     def mirrored(self, tensor: TensorStat) -> None:
         """A +Inf that is not legal: its negation, should an undumped operator make it, is not legal either."""

@@ -1,4 +1,13 @@
-"""Where the chain of values that an event started ends, and with that whether the event matters."""
+"""Where the chain of values that an event started ends, and with that whether the event matters.
+
+Rules, each tested under its name:
+
+``the_batch_is_at_the_door``
+    Input data is an argument of the outermost module that needs no gradient; not where modules alone are recorded and
+    one before took in finite data and gave a tensor of this size.
+``a_flat_shard_is_a_parameter``
+    A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +26,7 @@ from firstnan.rank.carriers import as_found
 from firstnan.rank.defuse import Flow
 from firstnan.rank.events import Ending, Event, EventKind, Origin
 from firstnan.rank.gradients import Producers
+from firstnan.rank.links import is_at_the_door
 from firstnan.rank.module_dumps import module_around
 
 FIRST_RECORDS = 8
@@ -309,8 +319,10 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     Told by a module's recorded parameters (same shape, as bad), or by a weight's place among the
     arguments when the tensor requires a gradient or the dump does not say.
     """
-    if record.name.direction is Direction.BACKWARD or record.index in flow.calls:
+    if record.name.direction is Direction.BACKWARD:
         return None
+    if record.index in flow.calls:
+        return _flat_shard(flow, record, tensor)
     place, _, key = tensor.slot.partition(".")
     if place == "parameters":
         return key
@@ -338,6 +350,16 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     return None
 
 
+def _flat_shard(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """a_flat_shard_is_a_parameter: what sharded training gathers before it uses its weights."""
+    gathers = all(call.api.startswith("all_gather") for call in flow.calls[record.index])
+    flat = len(tensor.shape or ()) == 1 and tensor.requires_grad is False
+    made = any(
+        t.numel == tensor.numel for r in flow.records[: record.index] if r.index not in flow.calls for t in r.outputs
+    )
+    return "flat_param" if gathers and flat and not made else None
+
+
 def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     """Some earlier record gave a tensor of this size: it may be computed, a frozen weight never is."""
     return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
@@ -353,9 +375,22 @@ def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
         chain = (record.name.full, *chain)
     outer = flow.structure.by_name.get(chain[-1]) if chain else None
     if outer is not None:
-        return any(t.state is tensor.state and t.numel == tensor.numel for t in outer.inputs)
+        return is_at_the_door(flow.structure, record, tensor) and not _comes_from_a_sibling(flow, outer, tensor)
     updates = flow.structure.in_update(record.name.full) or flow.structure.after_backward(record.index)
     return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def _comes_from_a_sibling(flow: Flow, outer: Record, tensor: TensorStat) -> bool:
+    """the_batch_is_at_the_door: a module before the outer one took in finite data and gave a tensor of this size: the
+    value came into being between the two."""
+    if flow.structure.has_apis:
+        return False
+    for record in flow.records[max(0, outer.index - 200) : outer.index]:
+        is_sibling = record.name.kind is RecordKind.MODULE and record.name.direction is Direction.FORWARD
+        same = is_sibling and any(t.is_floating and t.numel == tensor.numel for t in record.outputs)
+        if same and all(t.state is ValueState.FINITE for t in (*record.inputs, *record.outputs) if t.is_floating):
+            return True
+    return False
 
 
 def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
@@ -366,7 +401,7 @@ def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
         if before is None or before.name.direction is Direction.BACKWARD or before.index in flow.calls:
             break
         begin -= 1
-    earlier = flow.records[max(0, record.index - 200) : record.index]
+    earlier = flow.records[begin : record.index]  # what another micro-batch made of its own batch says nothing
     made = any(t.numel == tensor.numel and t.requires_grad is False for r in earlier for t in r.outputs)
     return record.index - begin < FIRST_RECORDS and not made
 

@@ -38,6 +38,11 @@ class Structure:
     returned, or is a call without a result; None: the run ended at the top, or that is not known."""
     inferred: bool = False
     """True: no construct.json; nesting of modules was taken from their paths, operators have no known module."""
+    _has_slices: bool = False
+    _listing: Mapping[str, str | None] = field(default_factory=dict, compare=False, repr=False)
+    """construct.json as it is, whether it tells callers or not."""
+    _unrecorded: dict[str | None, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+    """Module -> operators inside it that have no record."""
     _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
@@ -66,6 +71,25 @@ class Structure:
         inside = (name, *self.ancestors(name))
         records = (self.by_name[n].name for n in inside if n in self.by_name)
         return next((r.path for r in records if r.kind is not RecordKind.API and r.path), None)
+
+    def left_out_around(self, name: str) -> frozenset[str]:
+        """Operators (without number) that the modules around a record call and the dump leaves out."""
+        return frozenset().union(*(self._left_out_of(module) for module in (*self.ancestors(name), None)))
+
+    @property
+    def lists_calls(self) -> bool:
+        """construct.json tells which calls have no record."""
+        return bool(self._listing)
+
+    @property
+    def lists_slices(self) -> bool:
+        """The dump lists ``x[...]``, with or without a record; newer versions do not."""
+        return any("__getitem__" in apis for apis in self._unrecorded.values()) or self._has_slices
+
+    def _left_out_of(self, module: str | None) -> frozenset[str]:
+        if not self._unrecorded and self._listing:
+            self._unrecorded.update(_unrecorded(self._listing, self.by_name))
+        return self._unrecorded.get(module, frozenset())
 
     def left_out(self, name: str) -> tuple[str, ...]:
         """Calls inside the record's own module that construct.json lists and dump.json does not hold (risk level,
@@ -150,7 +174,42 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView, fin
         has_apis,
         None if inferred else _unfinished(usable, by_name, final),
         inferred,
+        any(".__getitem__." in name for name in looked_at),
+        parents,
     )
+
+
+def _unrecorded(parents: Mapping[str, str | None], by_name: Mapping[str, Record]) -> dict[str | None, frozenset[str]]:
+    """Caller -> operators that it calls and that have no record.
+
+    Told without a search of the file: no call of the operator is known, or this call's number lies between those of
+    two that are.
+    """
+    known: dict[str, list[int]] = {}
+    for name in by_name:
+        stem, number = _call(name)
+        if number is not None:
+            known.setdefault(stem, []).append(number)
+    spans = {stem: (min(numbers), max(numbers), frozenset(numbers)) for stem, numbers in known.items()}
+    found: dict[str | None, set[str]] = {}
+    for name, parent in parents.items():
+        stem, number = _call(name)
+        if number is None:
+            continue
+        low, high, numbers = spans.get(stem, (number, number, frozenset()))
+        if low <= number <= high and number not in numbers:
+            api = stem.rsplit(".", 1)[-1]
+            api = api if api.endswith("__") else api.rstrip("_") or api
+            found.setdefault(parent, set()).add(api)
+    return {parent: frozenset(apis) for parent, apis in found.items()}
+
+
+def _call(name: str) -> tuple[str, int | None]:
+    """Operator and number of a forward call of an operator; no number for other records."""
+    stem, _, direction = name.rpartition(".")
+    stem, _, number = stem.rpartition(".")
+    is_call = direction == "forward" and number.isdigit() and not name.startswith(("Module.", "Cell."))
+    return stem, int(number) if is_call else None
 
 
 def _unfinished(parents: Mapping[str, str | None], by_name: Mapping[str, Record], final: Record | None) -> str | None:

@@ -30,7 +30,7 @@ from firstnan.dump.values import Number, ValueState, limits
 from firstnan.dump.view import MaskRole
 from firstnan.operators.bounds import result_bound
 from firstnan.operators.communication import COMMUNICATION_PREFIXES, calls
-from firstnan.operators.families import NO_MASKS, NORMS, PRODUCTS, REDUCING_SUMS
+from firstnan.operators.families import NO_MASKS, NORMS, PRODUCTS, REDUCING_SUMS, SOFTMAXES
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
 from firstnan.rank.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
 
@@ -183,7 +183,7 @@ class Lookout:
         if rule is not None:
             return rule.name
         if any(t.state is _NEG_INF for t in inputs):
-            summed = tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS
+            summed = tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS - SOFTMAXES
             return None if summed else INHERITED
         if any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float)):
             return "minus_inf_constant"

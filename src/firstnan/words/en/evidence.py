@@ -68,6 +68,14 @@ EVIDENCE: dict[str, str] = {
         "operator or cast overflowed"
     ),
     "why.masked_softmax": "a row of {slot} is -Inf throughout: softmax divides 0 by 0",
+    "why.smoothed_mask": (
+        "label smoothing {value} gives every class a part of the target, and {slot} is -Inf for some of them: the loss"
+        " is infinite; leave forbidden classes out of the smoothing"
+    ),
+    "why.masked_label": (
+        "{slot} is -Inf for some classes and no row throughout: the label of a sample is a forbidden class, and its"
+        " loss is infinite; check the labels against the mask"
+    ),
     "why.masked_attention": (
         "attention with a mask: a row that is masked throughout would give NaN; the mask's rows are not recorded"
     ),

@@ -48,6 +48,13 @@ EVIDENCE: dict[str, str] = {
         "float16（最大有限值 {limit}）中出现了没有任何记录产生的无穷：某个未被 dump 的 float16 算子或类型转换溢出"
     ),
     "why.masked_softmax": "{slot} 有一行全为 -Inf：softmax 计算 0 除以 0",
+    "why.smoothed_mask": (
+        "标签平滑 {value} 会给每个类别分配一部分目标概率，而 {slot} 对部分类别为 -Inf："
+        "损失为无穷；请勿对被禁止的类别做平滑"
+    ),
+    "why.masked_label": (
+        "{slot} 对部分类别为 -Inf，且没有整行为 -Inf：某个样本的标签落在被禁止的类别上，其损失为无穷；请核对标签与掩码"
+    ),
     "why.masked_attention": "带掩码的注意力：若某一行被完全掩盖会得到 NaN；dump 中没有掩码各行的信息",
     "why.inf_minus_inf": "{slot} 含无穷，而 Inf 减 Inf 得 NaN",
     "why.zero_times_inf": "{slot} 含无穷，而 0 乘 Inf 得 NaN",

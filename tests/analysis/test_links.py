@@ -1,0 +1,104 @@
+"""How surely a value is another record's: the rules of ``links`` and what a guess does to the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import INF, NAN, Rank, Run, batch, events, named, t, the_cause
+
+from firstnan.answer.model import Where
+from firstnan.rank.events import EventKind
+
+WIDE, NARROW = (4, 16), (4, 8)
+
+
+def unrecorded(rank: Rank, *names: str) -> None:
+    """Calls that construct.json lists and dump.json does not hold."""
+    for name in names:
+        rank.construct[f"{name}.0.forward"] = rank.inside[-1] if rank.inside else None
+
+
+@pytest.mark.parametrize(
+    ("hidden", "before", "after", "linked"),
+    [
+        ("Torch.cat", NARROW, WIDE, True),
+        ("Torch.chunk", WIDE, NARROW, True),
+        ("Tensor.reshape", NARROW, WIDE, False),
+        ("Torch.cat", NARROW, (64,), True),
+        (None, NARROW, WIDE, False),
+        (None, WIDE, NARROW, True),  # slices leave no trace
+    ],
+)
+def test_a_guess_needs_an_unrecorded_operator(
+    hidden: str | None, before: tuple[int, ...], after: tuple[int, ...], linked: bool, tmp_path: Path
+) -> None:
+    rank = Run().rank(0)
+    rank.op("Torch.div", [t(1.0, shape=before), t(1.0, 0.0)], [t(NAN, shape=before)])
+    if hidden:
+        unrecorded(rank, hidden)
+    rank.op("Torch.relu", [t(NAN, shape=after)], [t(NAN, shape=after)])
+    kinds = [event.kind for event in events(rank, tmp_path)]
+    assert kinds == [EventKind.BIRTH] + ([] if linked else [EventKind.ENTRY])
+
+
+def test_a_slice_that_would_be_listed_is_none(tmp_path: Path) -> None:
+    rank = Run().rank(0)
+    rank.op("Tensor.__getitem__", [t(1.0), 0], [t(1.0)])
+    rank.op("Torch.div", [t(1.0, shape=WIDE), t(1.0, 0.0)], [t(NAN, shape=WIDE)])
+    rank.op("Torch.relu", [t(NAN, shape=NARROW)], [t(NAN, shape=NARROW)])
+    assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH, EventKind.ENTRY]
+
+
+@pytest.mark.parametrize(("bad", "apart"), [(t(INF, 0.0, WIDE), 0), (t(NAN, shape=WIDE), 80)], ids=["class", "far"])
+def test_a_guess_keeps_the_class(bad: dict[str, object], apart: int, tmp_path: Path) -> None:
+    """An Inf is not what became of a NaN; nor is a NaN that is read a hundred records later."""
+    rank = Run().rank(0)
+    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=NARROW)])
+    unrecorded(rank, "Torch.cat")
+    rank.skip(apart)
+    rank.op("Torch.relu", [bad], [bad])
+    assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH, EventKind.ENTRY]
+
+
+def test_a_guess_never_enters_a_parameter(tmp_path: Path) -> None:
+    """An unread NaN beside a bad weight: the weight is the cause."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.log", [batch(1.0, -1.0, NARROW)], [batch(NAN, shape=NARROW)])
+    unrecorded(rank, "Torch.cat", "Torch.arange")
+    read = rank.op("Functional.linear", [t(1.0), t(NAN, shape=(16, 8)), t(1.0)], [t(NAN, shape=(4, 16))])
+    loss = rank.op("Torch.sum", [t(NAN, shape=(4, 16))], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=(4, 16))])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (read, Where.PARAMETER)
+
+
+def test_a_flat_shard_is_a_parameter(tmp_path: Path) -> None:
+    """What fully sharded training gathers: the shard of one rank is bad, and the weight on both."""
+    run = Run()
+    good, bad = batch(1.0, shape=(64,)), batch(NAN, shape=(64,))
+    for number in (0, 1):
+        rank = run.rank(number)
+        gathered = rank.all_gather(bad if number == 1 else good, [good, bad])
+        rank.op("Functional.linear", [t(1.0), t(NAN, shape=(8, 8)), t(1.0)], [t(NAN)])
+        loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    assert named(report) == [(1, gathered)]
+    assert the_cause(report).where is Where.PARAMETER
+
+
+@pytest.mark.parametrize("sibling", [True, False])
+def test_the_batch_is_at_the_door(sibling: bool, tmp_path: Path) -> None:
+    """Modules alone: what a module takes in after another one gave a tensor of its size is not the batch."""
+    run = Run()
+    rank = run.rank(0)
+    if sibling:
+        with rank.module("frozen", "Linear", [batch(1.0)], [batch(1.0)], {"weight": t(1.0)}):
+            pass
+    with rank.module("head", "Linear", [batch(INF)], [t(NAN, shape=(4, 2))], {"weight": t(1.0)}) as head:
+        pass
+    rank._put("Module.head.Linear.backward.0", {"input": [t(1.0, shape=(4, 2))], "output": []}, None)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (head, Where.UNDUMPED_OPERATOR if sibling else Where.INPUT_DATA)
