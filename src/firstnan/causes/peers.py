@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from firstnan.answer.model import MechanismKind, Note, Report, RootCause, Where
+from firstnan.answer.model import Confidence, MechanismKind, Note, Report, RootCause, Where
 from firstnan.causes.mechanisms.device_fault_suspected import device_fault_suspected
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Record, RecordKind, TensorStat

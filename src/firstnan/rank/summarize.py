@@ -19,9 +19,10 @@ from firstnan.operators.communication import (
 )
 from firstnan.operators.table import Rulebook, short_api
 from firstnan.rank import neighbours, sinks, structure
-from firstnan.rank.defuse import NEAR, Flow
+from firstnan.rank.defuse import Flow
 from firstnan.rank.events import Ending, Event, EventKind
 from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.links import NEAR
 from firstnan.rank.record_table import Table
 from firstnan.rank.run_up import run_up
 from firstnan.rank.sides import recorded_sides
