@@ -518,3 +518,49 @@ def test_an_interrupt_while_the_program_is_loaded_leaves_no_stack(
     monkeypatch.setattr(cli, "main", interrupted)
     assert program.main() == 130
     assert capsys.readouterr().err == "firstnan: interrupted\n"
+
+
+# --- the first try ------------------------------------------------------------------------------------------------
+
+
+def test_a_path_alone_is_analysed(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([dump], capsys)[0] == 1
+    assert run([dump, "--lang", "en"], capsys)[0] == 1
+    assert run(["--lang", "zh", dump], capsys)[1] == run(["analyze", dump, "--lang", "zh"], capsys)[1]
+    assert len(calls.paths) == 4
+
+
+def test_a_path_named_like_a_command_needs_the_command(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "ranksx").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run(["analyze", "demo"], capsys)[0] == 1
+    assert run(["ranksx"], capsys)[0] == 1  # a path that is there is no slip of the pen
+    assert len(calls.paths) == 2
+
+
+def test_a_misspelt_command_is_told(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(["anaylze", dump], capsys)
+    assert (code, calls.paths) == (2, [])
+    assert "invalid choice: 'anaylze'" in err
+
+
+def test_a_path_that_is_not_there_is_told_as_a_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run([tmp_path / "nothing"], capsys)
+    assert code == 3
+    assert "nothing" in err
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["ranks"], ["trace", "--rank", "2"]])
+def test_an_unknown_suffix_names_the_known_ones(
+    command: list[str], calls: Calls, dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run([*command, dump, "-o", tmp_path / "report.pdf"], capsys)
+    assert (code, calls.paths, list(tmp_path.glob("report*"))) == (2, [], [])
+    assert ".pdf" in err
+    assert ".html" in err
+    assert ".md" in err
+    code, _, _ = run([*command, dump, "-o", tmp_path / "report.pdf", "--format", "text"], capsys)
+    assert code == 1

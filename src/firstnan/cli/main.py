@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        chosen = command_line.parser().parse_args(argv)
+        chosen = command_line.parse(sys.argv[1:] if argv is None else argv)
         return _COMMANDS[chosen.command](chosen)
     except SystemExit as stop:  # argparse: --help, --version, usage errors
         return _settled_stdout(stop.code if isinstance(stop.code, int) else 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
 import firstnan
+from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.ranges import parse_ranges
@@ -62,7 +63,15 @@ exit codes:
   2  usage: the request makes no sense, or the example or the report could not be written
 """
 
-_SUFFIXES = {".json": Format.JSON, ".md": Format.MARKDOWN, ".html": Format.HTML, ".htm": Format.HTML}
+_SUFFIXES = {
+    ".json": Format.JSON,
+    ".md": Format.MARKDOWN,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".txt": Format.TEXT,
+    ".log": Format.TEXT,
+    "": Format.TEXT,
+}
 _MOST_AROUND = 1000
 _WIDTH = 80
 """Columns of help where there is no terminal."""
@@ -87,11 +96,45 @@ def _columns() -> int:
         return _WIDTH
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The chosen command and its options; ``firstnan PATH`` means ``firstnan analyze PATH``.
+
+    A path that is a command's name, or is misspelt like one, needs ``analyze``.
+
+    Raises:
+        SystemExit: the arguments make no sense, or ask for help or the version.
+    """
+    made, commands = _parser()
+    first = next(iter(arguments), "")
+    if first and first not in commands and first not in _OWN_OPTIONS and not _is_misspelt(first, commands):
+        return made.parse_args(["analyze", *arguments])
+    return made.parse_args(arguments)
+
+
+_OWN_OPTIONS = ("-h", "--help", "--version")
+"""Options of the program itself."""
+
+
+def _is_misspelt(word: str, commands: Collection[str]) -> bool:
+    """Whether a word means a command and not a path."""
+    if Path(word).exists():
+        return False
+    import difflib
+
+    return bool(difflib.get_close_matches(word, commands, cutoff=0.75))
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of ``firstnan``; the chosen command stands in ``command``."""
+    return _parser()[0]
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
+    """The parser, and the names of its commands."""
     made = argparse.ArgumentParser(
         prog="firstnan",
         description="Find the rank, the operator and the line of code where NaN or Inf began, from MSProbe dumps.",
+        usage="firstnan [-h] [--version] COMMAND ...\n       firstnan PATH ...    (the same as firstnan analyze PATH ...)",
         epilog=EXIT_CODES,
         formatter_class=_Help,
     )
@@ -208,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
         "--format", choices=["text", "markdown", "json"], default="text", help="form of the report (default: text)"
     )
     _words(demo)
-    return made
+    return made, commands.choices
 
 
 def options(arguments: argparse.Namespace) -> Options:
@@ -229,7 +272,10 @@ def form(arguments: argparse.Namespace) -> Format:
     """The form asked for; without ``--format`` the name of the output file tells it.
 
     ``cross_rank_analysis.json`` and ``single_rank_trace.json`` are the mission's forms for the commands ranks and
-    trace, ``.json``, ``.md`` and ``.html`` what they say, everything else is text.
+    trace; ``.json``, ``.md`` and ``.html`` say what they are; ``.txt``, ``.log`` and no suffix are text.
+
+    Raises:
+        UsageError: another suffix.
     """
     if arguments.format is not None:
         return Format(arguments.format)
@@ -238,7 +284,11 @@ def form(arguments: argparse.Namespace) -> Format:
         return Format.TEXT
     if (arguments.command, target.name) in (("ranks", CROSS_RANK_FILE), ("trace", SINGLE_RANK_FILE)):
         return Format.MISSION
-    return _SUFFIXES.get(target.suffix.lower(), Format.TEXT)
+    suffix = target.suffix.lower()
+    if suffix not in _SUFFIXES and (target.is_file() or not target.exists()):
+        known = ", ".join(one for one in _SUFFIXES if one)
+        raise UsageError(f"'{target}': no form of report has the suffix {suffix}", hint=f"known: {known}; or --format")
+    return _SUFFIXES.get(suffix, Format.TEXT)
 
 
 _Commands = argparse._SubParsersAction  # the type has no public name
