@@ -134,7 +134,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     made = argparse.ArgumentParser(
         prog="firstnan",
         description="Find the rank, the operator and the line of code where NaN or Inf began, from MSProbe dumps.",
-        usage="firstnan [-h] [--version] COMMAND ...\n       firstnan PATH ...    (the same as firstnan analyze PATH ...)",
+        usage="firstnan [-h] [--version] COMMAND ...\n       firstnan PATH ...   (means firstnan analyze PATH ...)",
         epilog=EXIT_CODES,
         formatter_class=_Help,
     )
