@@ -131,7 +131,7 @@ def test_text_in_an_error_is_harmless(calls: Calls, dump: Path, capsys: pytest.C
     "arguments",
     [
         [],
-        ["nonsense"],
+        ["anaylze", "x"],
         ["analyze"],
         ["analyze", "x", "--step", "a"],
         ["analyze", "x", "--ranks", "5-1"],

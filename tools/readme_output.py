@@ -32,7 +32,8 @@ def renewed(text: str) -> str:
 def output(arguments: str) -> str:
     """What the command prints to a pipe, 80 columns wide."""
     command = [sys.executable, "-m", "firstnan", *arguments.split()]
-    clean = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "utf-8"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # there is a firstnan to be called
+    clean = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "utf-8", "PATH": path}
     ended = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, encoding="utf-8", check=False)
     if not ended.stdout:
         raise SystemExit(f"firstnan {arguments} printed nothing:\n{ended.stderr}")

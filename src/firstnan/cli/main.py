@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TextIO, TypeVar
 
 from msgspec.structs import replace
@@ -28,6 +31,7 @@ from firstnan.read.scan.search import HAS_STRINGZILLA
 from firstnan.run import pipeline
 from firstnan.show import Format, Settings, View, load, mission_files, render
 from firstnan.show.console import HAS_RICH, render_outline
+from firstnan.show.outline.headline import causes_on
 from firstnan.step.every_call import EveryCall
 from firstnan.words import Words, default_language, text
 
@@ -93,6 +97,16 @@ def _report(chosen: argparse.Namespace, view: View) -> int:
     return _deliver(report, form, settings, chosen)
 
 
+def _write_config(report: Report, settings: Settings, file: Path) -> None:
+    """MSProbe's config.json for what the answer leaves open."""
+    from firstnan.report.dump_again import dump_again
+    from firstnan.show.json import dumps
+
+    shown = replace(report, root_causes=causes_on(report, settings.rank))
+    write_whole(file, dumps(dump_again(shown).config()).encode("utf-8"))
+    _say(text("output.written", settings.language, file=Words(printable(str(file)))))
+
+
 _LISTS_CALLS = (Format.TEXT, Format.MARKDOWN, Format.MISSION)
 """Forms of the command ranks that show calls which are not affected."""
 
@@ -134,14 +148,15 @@ def _check_targets(chosen: argparse.Namespace, dumps: Sequence[Path]) -> None:
     for file in files:
         for dump in dumps:
             check_target(file, dump)
-    if len(files) == 2 and files[0].resolve() == files[1].resolve():
-        raise UsageError(f"'{files[0]}' cannot hold both the report and the mission's file")
+    for file, other in itertools.combinations(files, 2):
+        if file.resolve() == other.resolve():
+            raise UsageError(f"'{file}' cannot hold two results")
 
 
 def _targets(chosen: argparse.Namespace) -> list[Path]:
     """All files that are asked for."""
-    files: tuple[Path | None, ...] = (_target(chosen), getattr(chosen, "mission_file", None))
-    return [file for file in files if file is not None]
+    besides: list[Path | None] = [getattr(chosen, name, None) for name in ("mission_file", "write_config")]
+    return [file for file in (_target(chosen), *besides) if file is not None]
 
 
 def _target(chosen: argparse.Namespace) -> Path | None:
@@ -160,6 +175,7 @@ def _settings(chosen: argparse.Namespace, view: View, rank: int | None = None) -
         redact=chosen.redact,
         width=_DEFAULT_WIDTH if to_file else _width(),
         colour=not to_file and _colour(),
+        program=_program(),
     )
 
 
@@ -174,6 +190,8 @@ def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.
         _say(text("output.written", settings.language, file=Words(printable(str(mission_file)))))
         if step.view is View.RANKS and step.every_call is None:
             _say(text("output.affected_only", settings.language))
+    if chosen.write_config is not None:
+        _write_config(report, settings, chosen.write_config)
     target = _target(chosen)
     if target is None:
         for part in (content,) if mission is None else mission:
@@ -295,7 +313,8 @@ def _demo_in(folder: Path, chosen: argparse.Namespace) -> int:
         path = demo.unpack(folder)
     except OSError as error:
         raise OutputError(f"the example could not be written to '{folder}': {error.strerror or error}") from error
-    settings = Settings(language=language, verbose=chosen.verbose, width=_width(), colour=_colour())
+    program = "" if chosen.to is None else _program()  # an example that is not kept cannot be asked again
+    settings = Settings(language=language, verbose=chosen.verbose, width=_width(), colour=_colour(), program=program)
     form = Format(chosen.format)
     report = _read(path, settings, Options())
     _say(text("demo.what", language))
@@ -346,12 +365,22 @@ def _language(chosen: argparse.Namespace) -> Language:
     return default_language() if chosen.lang is None else Language(chosen.lang)
 
 
+def _program() -> str:
+    """How this program is called, for commands that are to be pasted."""
+    called = Path(sys.argv[0])
+    if called.suffix == ".pyz":
+        return f"python3 {quote(str(called))}"
+    if shutil.which("firstnan") is not None:
+        return "firstnan"
+    if called.parts[-2:] == ("firstnan", "__main__.py"):
+        return "python3 -m firstnan"
+    return quote(str(called)) if called.name == "firstnan" and len(called.parts) > 1 else "firstnan"
+
+
 def _width() -> int:
     """The terminal's columns within reason; 80 when the output goes elsewhere."""
     if not _is_terminal():
         return _DEFAULT_WIDTH
-    import shutil
-
     columns = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
     return min(max(columns, _WIDTHS.start), _WIDTHS.stop - 1)
 

@@ -380,6 +380,12 @@ def _showing(command: argparse.ArgumentParser, forms: Sequence[Format], mission_
         group.add_argument(
             "--mission-file", type=Path, metavar="FILE", help=f"besides, write what {mission_file} holds there"
         )
+    group.add_argument(
+        "--write-config",
+        type=Path,
+        metavar="FILE",
+        help="besides, write MSProbe's config.json for a dump of exactly what the answer leaves open",
+    )
     group.add_argument("--redact", action="store_true", help="leave out source lines and absolute paths")
     _words(command)
 

@@ -20,6 +20,7 @@ __all__ = ["MODULES", "Format", "Reporter", "Settings", "View", "load", "render"
 MODULES: Mapping[Format, str] = {
     Format.TEXT: "firstnan.show.console",
     Format.MARKDOWN: "firstnan.show.markdown",
+    Format.LINE: "firstnan.show.line",
     Format.JSON: "firstnan.show.json_reporter",
     Format.HTML: "firstnan.show.html.page",
     Format.TRACE: "firstnan.show.trace",

@@ -23,6 +23,8 @@ class Format(Enum):
     """For a terminal or a pipe."""
     MARKDOWN = "markdown"
     """For tickets and chat."""
+    LINE = "line"
+    """One line for chat."""
     JSON = "json"
     """The whole report, schema ``firstnan.report/1``."""
     HTML = "html"
@@ -59,6 +61,8 @@ class Settings(Struct, frozen=True):
     """Columns of text output."""
     colour: bool = False
     """ANSI colours in text output."""
+    program: str = "firstnan"
+    """How this program is called, in commands that are shown; empty: show none."""
     every_call: Iterable[CollectiveReport] | None = None
     """View RANKS: all communication calls of the run, affected or not; may be gone through several times. None: only
     the affected ones are known."""

@@ -71,6 +71,8 @@ class Code(Struct, frozen=True):
     """A source line."""
 
     text: str
+    is_command: bool = False
+    """To be pasted into a shell: on one line, however long."""
 
 
 class Table(Struct, frozen=True):

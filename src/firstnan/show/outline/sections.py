@@ -12,6 +12,7 @@ from firstnan.dump.printable import NAME_LIMIT
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.calls import calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
+from firstnan.show.outline.commands import commands_section
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes, headline_of, note_of, ranks_words
 from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
 from firstnan.show.outline.model import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
@@ -57,6 +58,8 @@ def _told(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> I
     first = tuple(ADVICE_FIRST[note.key] for note in report.caveats if note.key in ADVICE_FIRST)
     for at, group in enumerate(shown, 1):
         yield from cause_sections(group, at if several else None, settings, first if at == 1 else ())
+    if groups:
+        yield commands_section(report, settings)
 
 
 def _rest(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Iterable[Section]:
@@ -65,6 +68,13 @@ def _rest(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> I
     yield _contained(report, settings)
     yield _benign(report, settings)
     yield input_section(report, groups, settings)
+
+
+def headline(report: Report, settings: Settings, *, first: bool = False) -> str:
+    """The first sentence of the whole report, as text; ``first``: of its first cause, where there are several."""
+    groups = group_causes(report.root_causes)
+    line = headline_of(groups[0], settings) if first and groups else _headline(report, groups, settings)
+    return "".join(span.text for span in line)
 
 
 def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Line:
@@ -118,6 +128,7 @@ def _ranks(report: Report, settings: Settings) -> Outline:
             Section("", (Paragraph(beside),) if beside else ()),
             section,
             every_call_section(settings),
+            commands_section(report, settings),
             doubts_section(report, (), settings),
             input_section(report, (), settings),
         ),

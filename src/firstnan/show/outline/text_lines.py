@@ -52,6 +52,9 @@ def _block(block: Block, width: int, label_width: int) -> Iterator[Line]:
         lead = block.label + " " * (max(label_width - cells(block.label), 0) + _GAP)
         yield from _hanging(lead, block.line, width, Tone.FAINT)
     elif isinstance(block, Code):
+        if block.is_command:
+            yield (Span(" " * (_GAP * 2)), Span(block.text, Tone.STRONG, is_data=True))
+            return
         lead = " " * (label_width + _GAP * 2)
         yield from _hanging(lead, (Span(block.text, Tone.STRONG, is_data=True),), width)
     else:
