@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from firstnan.answer.model import Note, Report
+from firstnan.answer.model import MechanismKind, Note, Report
 from firstnan.answer.schema import json_schema
 from firstnan.dump.errors import InputError
 from firstnan.dump.language import Language
@@ -123,6 +123,60 @@ def test_a_damaged_report_is_refused() -> None:
     document["root_causes"][0]["where"] = "nowhere"
     with pytest.raises(InputError, match="damaged"):
         from_dict(document)
+
+
+def test_a_field_that_an_earlier_report_lacks_has_its_default() -> None:
+    document = parsed(ANOMALY)
+    del document["surroundings"], document["root_causes"][0]["run_up"]
+    assert from_dict(document).surroundings == ()
+    assert from_dict(document).root_causes[0].run_up == ()
+
+
+def test_what_a_later_version_adds_is_passed_over() -> None:
+    document = parsed(ANOMALY)
+    document["news"] = {"deep": [1]}
+    document["root_causes"][0]["inputs"][0]["news"] = 3
+    assert from_dict(document) == ANOMALY
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("complete",), 1), (("step",), "0"), (("verdict",), "sick"), (("collectives",), {}), (("symptoms",), [3]),
+        (("root_causes", 0, "inputs", 0, "Max"), "large"), (("root_causes", 0, "inputs", 0, "Max"), [1]),
+        (("root_causes", 0, "evidence_notes", 0, "params"), {"max": []}), (("collectives", 0, "ops"), {"one": "x"}),
+        (("propagation", 0), {}), (("propagation", 0, "to"), 3), (("benign",), []), (("input", "ranks"), [None]),
+        (("call_map",), "map"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused(place: tuple[str | int, ...], value: object) -> None:
+    document = parsed(ANOMALY)
+    inside: Any = document
+    for name in place[:-1]:
+        inside = inside[name]
+    inside[place[-1]] = value
+    with pytest.raises(InputError, match="damaged"):
+        from_dict(document)
+
+
+def test_a_deeply_nested_value_is_refused() -> None:
+    document = parsed(ANOMALY)
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    document["root_causes"] = deep
+    with pytest.raises(InputError, match="damaged"):
+        from_dict(document)
+
+
+def test_the_schema_has_the_fields_of_the_model_and_their_descriptions() -> None:
+    schema = json_schema()
+    cause = schema["$defs"]["RootCause"]
+    assert {"evidence", "evidence_notes", "run_up", "stack_info"} <= cause["properties"].keys()
+    assert cause["required"] == list(cause["properties"])
+    assert cause["properties"]["module"]["description"] == "Path of the innermost module around the operator."
+    assert schema["properties"]["story_notes"]["description"].startswith("Loss, gradients or parameters")
+    assert {kind.value for kind in MechanismKind} == set(schema["$defs"]["MechanismKind"]["enum"])
 
 
 @settings(deadline=None)

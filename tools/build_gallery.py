@@ -182,7 +182,8 @@ def _type(field: Mapping[str, object]) -> str:
     """A field's type on one line, such as ``list of cause`` or ``anomaly, clean, unknown``."""
     if "$ref" in field:
         name = str(field["$ref"]).rsplit("/", 1)[-1]
-        return f"[{name}](#{name})" if "properties" in json_schema()["$defs"][name] else name
+        part = json_schema()["$defs"][name]
+        return f"[{name}](#{name.lower()})" if "properties" in part else _type(part) if "enum" in part else name
     if "const" in field:
         return f"`{field['const']}`"
     choices = field.get("enum")

@@ -523,7 +523,7 @@ def hostile(text: str) -> Report:
     """A report in which every text from the dump is hostile."""
     cause = RootCause(
         **{
-            **{name: getattr(EXP, name) for name in EXP.__dataclass_fields__},
+            **{name: getattr(EXP, name) for name in EXP.__struct_fields__},
             "op_name": text,
             "construct_chain": (text, text),
             "module": text,

@@ -1,13 +1,19 @@
 """The result: frozen, versioned, and the only thing reporters see.
 
-Words for people are :class:`Note` values (a key of ``messages/`` with its numbers), so that one
-report can be shown in any language; JSON carries key, numbers and the text side by side.
+Words for people are :class:`Note` values (a key of ``words/`` with its numbers), so that one report can be shown in any
+language; JSON carries key, numbers and the text side by side.
+
+A field that is added here is in the JSON, comes back from it and stands in the schema, its docstring as description. A
+field of notes is called ``<name>_note`` or ``<name>_notes`` there (``field(name=...)``); the text is written as
+``<name>``. A number that may be non-finite is a :data:`firstnan.dump.values.Statistic`.
 """
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -15,10 +21,19 @@ from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, TensorStat
+from firstnan.dump.values import Statistic
 
 SCHEMA_VERSION = "firstnan.report/1"
 
-NoteValue = str | int | float | bool | None
+if TYPE_CHECKING:
+    NoteValue = str | int | float | bool | None
+else:
+
+    class NoteValue(ABC):  # noqa: B024
+        """A type of its own for msgspec, so that :mod:`firstnan.answer.load` is asked about every value."""
+
+    for _kind in (str, int, float, type(None)):
+        NoteValue.register(_kind)
 
 
 class Verdict(Enum):
@@ -168,7 +183,7 @@ class Mechanism(Struct, frozen=True):
 
     kind: MechanismKind
     confidence: Confidence
-    explanation: Note
+    explanation: Note = field(name="explanation_note")
 
 
 class Alternative(Struct, frozen=True):
@@ -179,7 +194,7 @@ class Alternative(Struct, frozen=True):
     op_name: str
     exec_order: int | None
     direction: Direction
-    reason: Note
+    reason: Note = field(name="reason_note")
 
 
 class RunUp(Struct, frozen=True):
@@ -187,8 +202,8 @@ class RunUp(Struct, frozen=True):
 
     op_name: str
     exec_order: int
-    magnitude_in: float | None
-    magnitude_out: float | None
+    magnitude_in: Statistic | None
+    magnitude_out: Statistic | None
 
 
 class RootCause(Struct, frozen=True):
@@ -212,8 +227,8 @@ class RootCause(Struct, frozen=True):
     location: Frame | None = None
     ranks_also: tuple[int, ...] = ()
     """Other ranks on which the same cause shows at the same call (replicas, members of a reduction)."""
-    evidence: tuple[Note, ...] = ()
-    advice: tuple[Note, ...] = ()
+    evidence: tuple[Note, ...] = field(default=(), name="evidence_notes")
+    advice: tuple[Note, ...] = field(default=(), name="advice_notes")
     alternatives: tuple[Alternative, ...] = ()
     run_up: tuple[RunUp, ...] = ()
 
@@ -240,7 +255,7 @@ class CollectiveReport(Struct, frozen=True):
     normal_ranks: tuple[int, ...]
     undecided_ranks: tuple[int, ...]
     match: MatchState
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = field(default=(), name="remarks_notes")
 
     @property
     def total_ranks(self) -> int:
@@ -270,7 +285,7 @@ class Contained(Struct, frozen=True):
     rank: int
     op_name: str
     exec_order: int
-    reason: Note
+    reason: Note = field(name="reason_note")
 
 
 class BenignRule(Struct, frozen=True):
@@ -320,9 +335,9 @@ class Report(Struct, frozen=True):
     contained: tuple[Contained, ...] = ()
     benign: tuple[BenignRule, ...] = ()
     symptoms: tuple[Symptom, ...] = ()
-    story: tuple[Note, ...] = ()
+    story: tuple[Note, ...] = field(default=(), name="story_notes")
     """Loss, gradients or parameters: which of them is hit, in one or two sentences."""
-    caveats: tuple[Note, ...] = ()
+    caveats: tuple[Note, ...] = field(default=(), name="caveats_notes")
     """What could change the answer, and how."""
     call_map: CallMap | None = None
     """The communication calls of the first bad step that were looked at; None without any."""

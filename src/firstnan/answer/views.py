@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from enum import Enum
 from itertools import groupby
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from firstnan.dump.values import Number, ValueState
+from firstnan.dump.values import Statistic, ValueState
 
 
 class Cell(Enum):
@@ -78,11 +78,11 @@ class NearRecord(Struct, frozen=True, gc=False):
     """Path of the innermost module around the record."""
     dtype: str
     """Of the largest output; empty when not told."""
-    magnitude_in: float | None
+    magnitude_in: Statistic | None
     """Largest absolute value among the finite floating inputs."""
-    max_out: Number | None
+    max_out: Statistic | None = field(name="Max")
     """Largest Max of the floating outputs; NaN when one of them holds NaN."""
-    min_out: Number | None
+    min_out: Statistic | None = field(name="Min")
     """Smallest Min of the floating outputs; NaN when one of them holds NaN."""
     state_in: ValueState
     """The worst of the inputs and parameters."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from firstnan.dump.values import Number, ValueState
+from firstnan.dump.values import Number, Statistic, ValueState
 
 
 class Direction(Enum):
@@ -60,10 +60,10 @@ class TensorStat(Struct, frozen=True, gc=False):
     dtype: str
     """Normalised (``float16``, ``int64``); empty when the dump does not say."""
     shape: tuple[int, ...] | None
-    max: Number | None
-    min: Number | None
-    mean: Number | None
-    norm: Number | None
+    max: Statistic | None = field(name="Max")
+    min: Statistic | None = field(name="Min")
+    mean: Statistic | None = field(name="Mean")
+    norm: Statistic | None = field(name="Norm")
     state: ValueState
     requires_grad: bool | None = None
 

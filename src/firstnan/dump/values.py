@@ -7,11 +7,19 @@ Judged by Max and Min only: Mean and Norm overflow by themselves while every ele
 from __future__ import annotations
 
 import math
+import numbers
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 Number = float | int | bool
+
+if TYPE_CHECKING:
+    Statistic = Number
+else:
+    Statistic = numbers.Real
+"""A number that may be non-finite: a type of its own for msgspec, so that whoever reads JSON is asked about it."""
 
 
 class ValueState(Enum):

@@ -21,7 +21,7 @@ MODULES: Mapping[Format, str] = {
     Format.TEXT: "firstnan.show.console",
     Format.MARKDOWN: "firstnan.show.markdown",
     Format.LINE: "firstnan.show.line",
-    Format.JSON: "firstnan.show.json_reporter",
+    Format.JSON: "firstnan.show.json",
     Format.HTML: "firstnan.show.html.page",
     Format.TRACE: "firstnan.show.trace",
     Format.MISSION: "firstnan.show.mission_files",
