@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from firstnan.answer.growth import Growth
 from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
@@ -113,6 +114,8 @@ class MechanismKind(Enum):
     """An absurd but finite value entered earlier and overflowed here."""
     SATURATION = "saturation"
     """A value clamped at the dtype's limit earlier on, from which the bad value follows."""
+    DIVERGENCE = "divergence"
+    """Values that grew from step to step until one overflowed."""
     DEVICE_FAULT_SUSPECTED = "device_fault_suspected"
     """Small finite inputs, a result beyond what arithmetic allows, peers finite."""
     UNKNOWN = "unknown"
@@ -343,6 +346,9 @@ class Report(Struct, frozen=True):
     """The communication calls of the first bad step that were looked at; None without any."""
     surroundings: tuple[Surroundings, ...] = ()
     """Records around the first bad value of each rank it reached; ranks of root causes first."""
+
+    run_up_steps: tuple[Growth, ...] = ()
+    """What grew from step to step before the first bad one: an activation, a weight, a gradient (those that did)."""
 
     @property
     def exit_code(self) -> int:

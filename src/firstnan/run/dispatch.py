@@ -16,10 +16,12 @@ from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.table import Rulebook
+from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import nodes as node_layouts
 from firstnan.read.layout import path_layouts
 from firstnan.read.layout.dump_layout import Layout, checked
+from firstnan.read.scan.large_values import holds_large
 from firstnan.read.sources import places
 from firstnan.run import rank_passes
 from firstnan.run.engines import Engine, Engines, Failed, Place
@@ -134,6 +136,23 @@ def call_sites(
         return {}, ()
     found = _there(folder, partial(call_site.read, names=names), engines)
     return ({}, (rank_passes.failure(folder, found.reason),)) if isinstance(found, Failed) else found
+
+
+def magnitudes(
+    folders: tuple[RankFolder, ...], book: Rulebook, engines: Engines, rank: int, steps: Sequence[int]
+) -> list[Magnitudes]:
+    """The largest values of a rank in some steps; a step that cannot be read is left out."""
+    asked = [folder for folder in folders if folder.rank == rank and folder.step in steps]
+    found = _engine_for(asked, engines).map(partial(rank_passes.magnitudes_of, book=book), asked)
+    return sorted((one for _, one in found if not isinstance(one, Failed)), key=lambda one: one.step)
+
+
+def near_limit(folders: tuple[RankFolder, ...], engines: Engines) -> list[int]:
+    """The ranks of the last step on which a value is beyond 1 % of the largest float32."""
+    last = max((folder.step for folder in folders), default=0)
+    asked = [folder for folder in folders if folder.step == last]
+    found = _engine_for(asked, engines).map(holds_large, asked)
+    return sorted(asked[position].rank for position, large in found if large is True)
 
 
 def record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from firstnan.rank.excerpt import Excerpt
     from firstnan.rank.roster import Roster
     from firstnan.report.call_sites import Lookup as SiteLookup
+    from firstnan.run.growth import Lookup as GrowthLookup
 
 
 Paths = str | Path | Sequence[str | Path]
@@ -106,6 +107,8 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
             ask=partial(dispatch.answers, found.folders, book, options, workers),
             sites=partial(dispatch.call_sites, found.folders, workers),
             record=partial(dispatch.record, found.folders, workers, failed),
+            grown=partial(dispatch.magnitudes, found.folders, book, workers),
+            near_limit=partial(dispatch.near_limit, found.folders, workers),
             alone=alone,
             excluded=options.exclude_ops,
             nowhere=dispatch.nowhere(
@@ -134,6 +137,8 @@ def conclude(
     ask: Ask,
     sites: SiteLookup,
     record: RecordLookup,
+    grown: GrowthLookup | None = None,
+    near_limit: Callable[[], Sequence[int]] | None = None,
     alone: bool = False,
     excluded: Sequence[str] = (),
     nowhere: Sequence[str] = (),
@@ -142,7 +147,8 @@ def conclude(
 
     ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
     asked for, ``excluded`` the answers that the user rejected, ``nowhere`` those of them that no rank has; ``ask``,
-    ``sites`` and ``record`` are ways back to the ranks' files.
+    ``sites`` and ``record`` are ways back to the ranks' files; so are ``grown`` and ``near_limit`` for the steps before
+    the first bad one, None: they are not looked at.
     """
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
@@ -155,14 +161,41 @@ def conclude(
     report = assemble.report(path, answers, problems, known, left_out)
     rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
     report = replace(report, caveats=(*report.caveats, *rejected))
+    there = sorted({rank for found in by_step.values() for rank in found})
+    steps = {rank: [step for step, found in by_step.items() if rank in found] for rank in there}
     if not report.root_causes:
-        return report
+        return _growing(report, steps, grown, near_limit)
     from firstnan.causes import advice, peers
     from firstnan.report import call_sites  # a healthy run does not need them
 
     report = call_sites.add(report, sites)
-    there = sorted({rank for found in by_step.values() for rank in found})
-    return advice.add(peers.add(report, there, record))
+    report = peers.add(report, there, record)
+    if grown is not None and len(by_step) >= LEAST_STEPS:
+        from firstnan.run import growth
+
+        report = growth.add(report, steps, grown)
+    return advice.add(report)
+
+
+LEAST_STEPS = 3
+"""Steps without which nothing can be said to grow from step to step."""
+
+
+def _growing(
+    report: Report,
+    steps: Mapping[int, Collection[int]],
+    grown: GrowthLookup | None,
+    near_limit: Callable[[], Sequence[int]] | None,
+) -> Report:
+    """A report without causes: several steps may still grow towards a limit."""
+    if grown is None or near_limit is None or max(map(len, steps.values()), default=0) < LEAST_STEPS:
+        return report
+    ranks = near_limit()
+    if not ranks:
+        return report
+    from firstnan.run import growth
+
+    return growth.near_limit(report, steps, ranks, grown)
 
 
 def find(paths: tuple[Path, ...], options: Options, workers: Engines) -> Layout:

@@ -12,6 +12,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
 from firstnan.operators.table import Rulebook
+from firstnan.rank.magnitudes import Magnitudes, magnitudes
 from firstnan.rank.roster import Roster, read_roster
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import look
@@ -78,6 +79,11 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
         excluded,
         lambda view, watch: second_pass.with_calls(view, watch, callers, question.summary, wanted),
     )
+
+
+def magnitudes_of(folder: RankFolder, book: Rulebook) -> Magnitudes:
+    """The largest value of every module, weight and gradient of a rank."""
+    return _read(folder, book, (), lambda view, _: magnitudes(view))
 
 
 def roster(folder: RankFolder, book: Rulebook) -> Roster:

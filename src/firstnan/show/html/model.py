@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import firstnan
-from firstnan.answer.model import CollectiveReport, Report, RootCause
+from firstnan.answer.model import CollectiveReport, MechanismKind, Report, RootCause
 from firstnan.answer.views import Surroundings
 from firstnan.dump.language import Language
 from firstnan.dump.printable import show
@@ -48,7 +48,7 @@ def build(report: Report, settings: Settings, embedded: Embedded) -> dict[str, J
         "rank_count": len(looked.ranks),
         "missing_ranks": format_ranges(looked.missing_ranks),
         "records": looked.records,
-        "causes": [_cause(group, report.surroundings) for group in groups[:MAX_CAUSES]],
+        "causes": [_cause(group, report) for group in groups[:MAX_CAUSES]],
         "causes_left_out": max(len(groups) - MAX_CAUSES, 0),
         "map": None if drawn is None else call_map.build(*drawn, affected_only=report.call_map is None),
         "calls": [_call(call, columns[at] if at < len(columns) else at) for at, call in enumerate(report.collectives)],
@@ -64,9 +64,9 @@ def _causes(report: Report, settings: Settings) -> tuple[RootCause, ...]:
     return causes_on(report, settings.rank if settings.view is View.TRACE else None)
 
 
-def _cause(group: CauseGroup, surroundings: Sequence[Surroundings]) -> dict[str, Json]:
+def _cause(group: CauseGroup, report: Report) -> dict[str, Json]:
     cause = group.cause
-    near = next((s for s in surroundings if (s.step, s.rank) == (cause.step, cause.rank)), None)
+    near = next((s for s in report.surroundings if (s.step, s.rank) == (cause.step, cause.rank)), None)
     frame = cause.location
     place = None
     if frame is not None:
@@ -90,7 +90,20 @@ def _cause(group: CauseGroup, surroundings: Sequence[Surroundings]) -> dict[str,
         "limit": _limit((*cause.outputs, *cause.inputs)),
         "chain_values": _chain_values(cause, near),
         "near": [] if near is None else _near(near),
+        "step_values": _step_values(cause, report),
     }
+
+
+def _step_values(cause: RootCause, report: Report) -> list[Json]:
+    """What grew first on the way to this cause, step by step, in the form of records."""
+    grown = report.run_up_steps
+    if not grown or (cause.rank, cause.mechanism.kind) != (grown[0].rank, MechanismKind.DIVERGENCE):
+        return []
+    name = show(grown[0].name)
+    return [
+        {"index": value.step, "op": name, "in": None, "bad_in": None, "max": number(value.largest)}
+        for value in grown[0].values
+    ]
 
 
 def _chain_values(cause: RootCause, near: Surroundings | None) -> list[Json]:

@@ -13,6 +13,7 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.calls import calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
 from firstnan.show.outline.commands import commands_section
+from firstnan.show.outline.growth import growth_section
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes, headline_of, note_of, ranks_words
 from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
 from firstnan.show.outline.model import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
@@ -35,6 +36,7 @@ def _full(report: Report, settings: Settings) -> Outline:
     groups = group_causes(report.root_causes)
     sections = [
         *_told(report, groups, settings),
+        growth_section(report, settings),
         spread_section(report, settings),
         _symptoms(report, settings),
         calls_section(report.collectives, report.root_causes, settings),

@@ -100,6 +100,11 @@ EVIDENCE: dict[str, str] = {
     "why.large_value_from": (
         "the input already holds {value}, finite but far too large; it entered in {operator} ({before} in, {after} out)"
     ),
+    "why.divergence": "{name} has grown {factor} times since step {since}, more than fourfold in every step",
+    "caveat.growing": (
+        "values grow from step to step on rank {rank}, since step {since} in {name}, and are near the limit of their "
+        "dtype: dump the next steps as well"
+    ),
     "why.saturation": "{slot} stands exactly at {limit}, the largest finite {dtype}: it was clamped there before",
     "why.saturated_result": (
         "{slot} stands exactly at {limit}, the largest finite {dtype}: the hardware clamped a result that is larger"

@@ -126,6 +126,8 @@ HTML: dict[str, str] = {
     "html.curve.order.what": "Neighbours of the root cause in record order. The vertical line is the root cause.",
     "html.curve.chain": "Causal chain",
     "html.curve.chain.what": "The records that passed the largest value on to the root cause, earliest first.",
+    "html.curve.steps": "Steps before",
+    "html.curve.steps.what": "The value that grew first, by step: each is more than four times the one before.",
     "html.curve.in": "largest absolute input",
     "html.curve.out": "largest absolute output",
     "html.curve.max": "absolute Max of the outputs",

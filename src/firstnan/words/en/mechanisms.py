@@ -208,6 +208,12 @@ MECHANISMS: dict[str, str] = {
         "Treat the clamped operator as an overflow. On Ascend devices that run in saturation mode, switch to INF/NAN "
         "mode (INF_NAN_MODE_ENABLE=1 where the device has it) and dump again: then the overflow shows where it happens."
     ),
+    "mechanism.divergence.name": "divergence",
+    "mechanism.divergence.why": "Values grew from step to step until one of them overflowed: the training diverged.",
+    "mechanism.divergence.advice": (
+        "Look at the step in which the growth began, not at the one that broke: lower the learning rate or lengthen "
+        "the warm-up, clip the gradients, and see that no normalisation is absent around the module named there."
+    ),
     "mechanism.device_fault_suspected.name": "suspected device fault",
     "mechanism.device_fault_suspected.why": (
         "The inputs are small and finite, the result is beyond what arithmetic allows, and ranks that computed "

@@ -347,4 +347,10 @@ REPORT: dict[str, str] = {
     "benign.copy_and_cast": "copies and casts: {count}",
     "benign.fill_with_constant": "fills with a constant: {count}",
     "benign.memory_initialisation": "fresh memory, not written yet: {count}",
+    "section.growth": "Growth from step to step (rank {rank}, largest absolute value by step)",
+    "column.what": "what",
+    "column.value": "value",
+    "growth.activation": "activation",
+    "growth.parameter": "weight",
+    "growth.gradient": "gradient",
 }

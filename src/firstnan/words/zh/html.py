@@ -121,6 +121,8 @@ HTML: dict[str, str] = {
     "html.curve.order.what": "按执行顺序排列的根因前后的记录。竖线处为根因。",
     "html.curve.chain": "因果链",
     "html.curve.chain.what": "把最大值一步步传给根因的各条记录，最早的在最前。",
+    "html.curve.steps": "此前各步",
+    "html.curve.steps.what": "最先增长的数值在各 step 的大小：每一步都超过前一步的 4 倍。",
     "html.curve.in": "输入的最大绝对值",
     "html.curve.out": "输出的最大绝对值",
     "html.curve.max": "输出 Max 的绝对值",

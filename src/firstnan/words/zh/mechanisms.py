@@ -177,6 +177,12 @@ MECHANISMS: dict[str, str] = {
         "INF_NAN_MODE_ENABLE=1）"
         "后重新 dump：溢出会在发生处显现。"
     ),
+    "mechanism.divergence.name": "训练发散",
+    "mechanism.divergence.why": "数值逐步放大，直到其中之一溢出：训练已发散。",
+    "mechanism.divergence.advice": (
+        "从数值开始放大的那一步查起，而不是从溢出的那一步：降低学习率或延长 warm-up，做梯度裁剪，"
+        "并检查所指模块附近是否缺少归一化。"
+    ),
     "mechanism.device_fault_suspected.name": "疑似设备故障",
     "mechanism.device_fault_suspected.why": (
         "输入小且有限，结果却超出了算术允许的范围，而用几乎相同的输入做相同计算的其他 rank 结果是有限的。"

@@ -195,7 +195,7 @@ function decades(low, high) {
 }
 
 function hasCurve(cause) {
-  return cause.near.length > 0 || cause.chain_values.length > 1;
+  return cause.near.length > 0 || cause.chain_values.length > 1 || cause.step_values.length > 1;
 }
 
 /** The part of the page: causal chain or record order, a chart and the same as a table. */
@@ -204,6 +204,7 @@ function curveSection(cause) {
   const ways = [];
   if (cause.near.length) ways.push({ key: "html.curve.order", records: cause.near, limitOf: (record) => record.limit, withMin: true });
   if (cause.chain_values.length > 1) ways.push({ key: "html.curve.chain", records: cause.chain_values, limitOf: () => limit, withMin: false });
+  if (cause.step_values.length > 1) ways.push({ key: "html.curve.steps", records: cause.step_values, limitOf: () => limit, withMin: false });
   if (!ways.length) return [el("p", { class: "faint" }, word("html.curve.none"))];
   const host = el("div", {});
   const tabs = ways.map((way, at) =>
