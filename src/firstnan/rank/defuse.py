@@ -57,6 +57,7 @@ from firstnan.operators.communication import CommCall
 from firstnan.operators.families import NORMS
 from firstnan.operators.table import OperatorKind, Rulebook, short_api
 from firstnan.rank.events import Event, EventKind, Value
+from firstnan.rank.islands import VIEWS, is_tried
 from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
 from firstnan.rank.links import NEAR, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.record_table import Table
@@ -85,6 +86,10 @@ class Flow:
     excluded: frozenset[str] = frozenset()
     horizon: int | None = None
     """Index from which on bad values were not looked at; None: all of them were."""
+    arrival: int | None = None
+    """Index of the first tensor that the rank receives from a peer, when it sent none before."""
+    island: int = 0
+    """Index before which everything is an island of garbage (:mod:`islands`)."""
     legality: Legality = field(init=False)
     events: list[Event] = field(default_factory=list)
     late: list[Event] = field(default_factory=list)
@@ -151,6 +156,8 @@ class Flow:
         """Goes through the records once, in execution order."""
         self._first_gradient = self._where_gradients_begin()
         for record in self.records:
+            if self.arrival is not None and record.index >= self.arrival:
+                self._arrived(self.arrival)
             if record.name.full in self.excluded or self.book.is_(record.name, OperatorKind.IGNORED):
                 continue
             if record.name.kind is RecordKind.PARAMETERS_GRAD:
@@ -161,6 +168,17 @@ class Flow:
                 self._operator(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
+
+    def _arrived(self, arrival: int) -> None:
+        """a_stage_is_tried_on_garbage: nothing that was written before is read any more."""
+        self.arrival = None
+        at_top = arrival not in self.calls or self.structure.module_of(self.records[arrival].name.full) is None
+        if not at_top or not self.events or not is_tried(self.structure, self.events[0].record, arrival):
+            return
+        self.island = arrival
+        for value in self._values:
+            value.is_open = False
+        self.late.clear()
 
     def _where_gradients_begin(self) -> int | None:
         for expected, record in enumerate(self.records):
@@ -223,7 +241,8 @@ class Flow:
         for tensor in bad_in:
             writers += self._writers(record, tensor, nans=sizes[tensor.numel])
         live = [w for w in writers if not w.uninitialised]
-        if not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW):
+        unfilled = bool(writers) and not live and short_api(record.name) in VIEWS
+        if unfilled or (not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW)):
             for tensor in bad_out:
                 self._write(record, tensor, uninitialised=True)
             bad_out.clear()
@@ -381,10 +400,11 @@ class Flow:
             self._inside.setdefault(module, []).append(value)
 
     def _readable(self, record: Record, value: Value) -> bool:
-        """forward_never_writes_gradient; a gradient is read by forward records only after backward began."""
+        """forward_never_writes_gradient; forward records read gradients only after backward began, and these are filled
+        in by then, whatever memory they were given."""
         if record.name.direction is Direction.BACKWARD:
             return value.backward
-        if not value.forward:
+        if not value.forward or (value.uninitialised and self._reads_gradients(record)):
             return False
         writer = self.records[value.writer]
         return writer.name.direction is Direction.FORWARD or self._reads_gradients(record)

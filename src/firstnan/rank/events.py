@@ -47,6 +47,8 @@ class Ending(Enum):
     """In a record without a recorded result: nothing shows whether it went on."""
     UNREAD = "unread"
     """No later record reads it."""
+    ISLAND = "island"
+    """In garbage that was computed with and thrown away (:mod:`islands`)."""
     BEYOND = "beyond"
     """It was still spreading where the look at this rank ended."""
 

@@ -29,6 +29,8 @@ from firstnan.rank.gradients import Producers
 from firstnan.rank.links import is_at_the_door
 from firstnan.rank.module_dumps import module_around
 
+NEAR_FORWARD = 64
+"""Records within which the batch of a later micro-batch reaches the model."""
 FIRST_RECORDS = 8
 """The batch is read by the first few records of a pass."""
 BLIND_RECORDS = 4
@@ -66,6 +68,9 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
     holders |= {reader for readers in flow.readers.values() for reader in readers}
     for index in sorted(holders, reverse=True):
         record = flow.records[index]
+        if index < flow.island and record.name.kind is not RecordKind.PARAMETERS_GRAD:
+            found[index] = Outcome(frozenset({Ending.ISLAND}))
+            continue
         if index in flow.absorbed:
             selected = flow.absorbed[index] is OperatorKind.SELECTOR
             ending = Ending.SELECTED if selected else Ending.SATURATED
@@ -112,7 +117,9 @@ def _kept(flow: Flow, found: Mapping[int, Outcome]) -> Iterator[Event]:
     harmless = others = 0
     for event in flow.events:
         outcome = found[event.index]
-        goes_on = outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD}
+        goes_on = (
+            outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD, Ending.ISLAND}
+        )
         if goes_on or flow.sends_bad.get(event.index) or flow.structure.in_backward(event.index):
             others += 1
             if others <= MAX_EVENTS:
@@ -156,6 +163,8 @@ def _finish(
     if flow.sends_bad.get(event.index):
         endings, communications = endings | {Ending.COMMUNICATION}, communications | {event.index}
     forward = event.direction is Direction.FORWARD
+    if event.index < flow.island:
+        communications = frozenset()
     if forward and outcome.swallowed:
         endings = endings | _own_backward(flow, found, event.record.name.full, outcome.closer)
     twin = structure.twin(event.record) if event.direction is Direction.BACKWARD else None
@@ -183,9 +192,19 @@ def _finish(
         pending=pending,
         hidden=hidden,
         opens_pass=_opens_micro_batch(flow, event),
-        after_backward=structure.after_backward(event.index),
+        after_backward=_reads_gradients(flow, event),
         module=structure.module_path(event.record.name.full),
     )
+
+
+def _reads_gradients(flow: Flow, event: Event) -> bool:
+    """After backward; or while it runs, outside modules and not on the way to a loss: what hooks do with gradients."""
+    index, structure = event.index, flow.structure
+    if structure.after_backward(index):
+        return True
+    is_call = event.direction is Direction.FORWARD and event.record.name.kind is RecordKind.API
+    hook = is_call and structure.in_backward(index) and structure.module_of(event.record.name.full) is None
+    return hook and index not in flow.calls and not _leads_to_forward(flow, event.record)
 
 
 def _ending_here(flow: Flow, record: Record) -> Ending | None:
@@ -376,8 +395,23 @@ def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     outer = flow.structure.by_name.get(chain[-1]) if chain else None
     if outer is not None:
         return is_at_the_door(flow.structure, record, tensor) and not _comes_from_a_sibling(flow, outer, tensor)
-    updates = flow.structure.in_update(record.name.full) or flow.structure.after_backward(record.index)
+    updates = flow.structure.in_update(record.name.full) or not _leads_to_forward(flow, record)
     return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def _leads_to_forward(flow: Flow, record: Record) -> bool:
+    """Once backward has begun: results that need a gradient follow before the next backward record."""
+    index, structure = record.index, flow.structure
+    if structure.after_backward(index):
+        return False
+    if not structure.in_backward(index):
+        return True
+    for later in flow.records[index : index + NEAR_FORWARD]:
+        if later.name.direction is Direction.BACKWARD:
+            return False
+        if any(tensor.requires_grad for tensor in later.outputs):
+            return True
+    return False
 
 
 def _comes_from_a_sibling(flow: Flow, outer: Record, tensor: TensorStat) -> bool:

@@ -22,6 +22,7 @@ from firstnan.rank import neighbours, sinks, structure
 from firstnan.rank.defuse import Flow
 from firstnan.rank.events import Ending, Event, EventKind
 from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.islands import first_message
 from firstnan.rank.links import NEAR
 from firstnan.rank.record_table import Table
 from firstnan.rank.run_up import run_up
@@ -139,6 +140,7 @@ def flow_of(
     names = [record.name.full for record in table] + ([final.name.full] if final else [])
     nesting = structure.build(table, parents_of(names), view, final)
     flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
+    flow.arrival = first_message(view)
     flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
     flow.legality.count_from = over.end if over.suspect is None else over.suspect
     flow.legality.suppressed = dict(watch.benign)
@@ -248,7 +250,7 @@ def _symptoms(flow: Flow) -> list[SymptomFact]:
     def add(kind: SymptomKind, record: Record) -> None:
         found.setdefault(kind, SymptomFact(kind, record.name.full, record.index))
 
-    for record in flow.records:
+    for record in flow.records[flow.island :]:
         name = record.name
         scalar = name.kind is RecordKind.API and all(t.shape == () for t in record.outputs)
         if scalar and name.full in flow.structure.losses and any(t.state.is_bad for t in record.outputs):
