@@ -16,6 +16,8 @@ OWN = Path(__file__).resolve().parents[1] / "data" / "own"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases"
 EVERY = 1 if os.environ.get("FIRSTNAN_TEST_ALL_CASES") else 12
 """Of the shared cases every so many are taken: all of them where a long run is wanted."""
+UNPACKED = os.environ.get("FIRSTNAN_TEST_CASES")
+"""A folder with cases, below which all of them are taken in place of the archives."""
 _unpacked = tempfile.TemporaryDirectory(prefix="firstnan-cases-")
 
 
@@ -25,10 +27,11 @@ class Case:
 
     name: str
     archive: Path
+    """Archive that holds it, or the folder that it stands in."""
 
     @property
     def folder(self) -> Path:
-        return _content(self.archive) / self.name
+        return (self.archive if self.archive.is_dir() else _content(self.archive)) / self.name
 
     @property
     def truth(self) -> dict[str, Any]:
@@ -51,7 +54,22 @@ def own_cases() -> Iterator[Case]:
 
 
 def shared_cases() -> Iterator[Case]:
+    """Cases of the first set, whose truth tells the setup."""
     if (SHARED / "INDEX.json").is_file():
         index = json.loads((SHARED / "INDEX.json").read_text(encoding="utf-8"))
         found = [Case(name, SHARED / entry["archive"]) for name, entry in sorted(index.items())]
         yield from found[::EVERY]
+
+
+def all_cases() -> Iterator[Case]:
+    """The repository's own cases and a sample of every shared set; or all below FIRSTNAN_TEST_CASES."""
+    if UNPACKED:
+        found = sorted(path.parent for path in Path(UNPACKED).rglob("truth.json"))
+        yield from (Case(folder.name, folder.parent) for folder in found)
+        return
+    yield from own_cases()
+    yield from shared_cases()
+    for archive in sorted((SHARED / "second").glob("r*.tar.gz")) + sorted((SHARED / "second").glob("lib*.tar.gz")):
+        with tarfile.open(archive) as content:
+            names = sorted({Path(name).parts[0] for name in content.getnames() if name.endswith("truth.json")})
+        yield from (Case(name, archive) for name in names[::EVERY])

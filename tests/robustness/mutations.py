@@ -77,6 +77,105 @@ def cut(path: Path, offset: int) -> None:
     path.write_bytes(path.read_bytes()[:offset])
 
 
+def written_anew(root: Path, indent: int | None) -> None:
+    """Every file with the same content in another layout; what is cut stays as it is."""
+    for path in root.glob("step*/*/*.json"):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            continue
+        path.write_text(json.dumps(content, indent=indent))
+
+
+# --- other names of modules -----------------------------------------------------------------------------------------
+
+_MODULE = re.compile(r"^(Module|Cell)\.(.+)\.([^.]+)\.(forward|backward|parameters_grad)(\.\d+)?$")
+
+
+def renamed(name: str) -> str:
+    """A record name with other names for the parts of its module's path; class and number stay.
+
+    >>> renamed("Module.layers.0.fc.Linear.forward.3")
+    'Module.xlayers.0.xfc.Linear.forward.3'
+    """
+    found = _MODULE.match(name)
+    if not found:
+        return name
+    path = ".".join(part if part.isdigit() or part.startswith("_") else f"x{part}" for part in found[2].split("."))
+    return f"{found[1]}.{path}.{found[3]}.{found[4]}{found[5] or ''}"
+
+
+def rename_modules(root: Path) -> bool:
+    """Other names for all modules, in every file. False when a file cannot be rewritten, or there are none."""
+    texts: dict[Path, str] = {}
+    changed = False
+    for path in root.glob("step*/*/*.json"):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            return False
+        anew = _with_names(content)
+        changed = changed or anew != content
+        texts[path] = json.dumps(anew, indent=1)
+    for path, text in texts.items():
+        path.write_text(text)
+    return changed
+
+
+def _with_names(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {renamed(key): _with_names(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_names(item) for item in value]
+    return renamed(value) if isinstance(value, str) else value
+
+
+# --- that take knowledge away ---------------------------------------------------------------------------------------
+
+
+def place_of(folder: Path) -> tuple[int, int]:
+    """Step and rank of a rank folder; a process without a rank is rank 0."""
+    rank = folder.name.removeprefix("rank")
+    return int(folder.parent.name.removeprefix("step")), int(rank) if rank.isdigit() else 0
+
+
+def blank(root: Path, step: int, rank: int, name: str) -> bool:
+    """Takes the statistics of one record away. False when the file cannot be rewritten, or has no such record."""
+    folder = next((f for f in root.glob(f"step{step}/*") if f.is_dir() and place_of(f)[1] == rank), None)
+    if folder is None:
+        return False
+    try:
+        document = json.loads((folder / "dump.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    record = document["data"].get(name)
+    if record is None:
+        return False
+    for value in _objects(record):
+        if "Max" in value:
+            value.update(dict.fromkeys(("Max", "Min", "Mean", "Norm")))
+    (folder / "dump.json").write_text(json.dumps(document, indent=1))
+    return True
+
+
+def mentions(root: Path, rank: int) -> bool:
+    """Whether the other ranks' files show that a rank was there: a group, a peer, or a larger rank."""
+    if any(other > rank for other in ranks_of(root)):
+        return True
+    for path in root.glob("step*/rank*/dump.json"):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            continue
+        for value in _objects(content):
+            members = value.get("group_ranks")
+            peers = [value.get(key) for key in _ROOTS]
+            numbers = [peer.get("value") if isinstance(peer, dict) else peer for peer in peers]
+            if (isinstance(members, list) and rank in members) or rank in numbers:
+                return True
+    return False
+
+
 # --- other numbers for the ranks -----------------------------------------------------------------------------------
 
 
