@@ -27,9 +27,11 @@ THIRD_PARTY = {
     "stringzilla": {"read.scan.search"},
     "tomli": {"operators.table"},
     "ray": {"run.ray"},
+    "torch": {"recording.*"},
     "zstandard": {"read.sources.compressed"},
 }
-"""Each package outside of the standard library, and the only modules that import it; ``*``: all may."""
+"""Each package outside of the standard library, and the only modules that import it; ``*``: all may, ``package.*``: all
+of that package."""
 
 OPTIONAL = {"read.scan.search"}
 """The seam at which a package may be absent: searching. (The terminal looks whether there is ``rich``.)"""
@@ -67,7 +69,8 @@ def by_name(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=by_name)
 def test_packages_from_outside_come_in_at_one_place(path: Path) -> None:
     roots = {name.split(".")[0] for name in imports(path)} - STANDARD - {"firstnan"}
-    assert {root for root in roots if not {"*", name_of(path)} & THIRD_PARTY.get(root, set())} == set()
+    places = {"*", name_of(path), f"{name_of(path).partition('.')[0]}.*"}
+    assert {root for root in roots if not places & THIRD_PARTY.get(root, set())} == set()
 
 
 def calls(tree: ast.Module) -> Iterator[str]:
@@ -100,6 +103,8 @@ def test_imports_are_optional_at_one_seam_only(path: Path) -> None:
     guarded = list(import_guards(tree_of(path)))
     if name_of(path) == "show.__init__":
         assert len(guarded) == 1, "only the loading of a form that this installation does not have"
+    elif name_of(path) == "__init__":
+        assert len(guarded) == 1, "only the public names that need PyTorch"
     elif name_of(path) not in OPTIONAL:
         assert guarded == []
 

@@ -8,11 +8,14 @@ if TYPE_CHECKING:
     from firstnan.answer.model import Report
     from firstnan.dump.errors import FirstnanError, InputError, OutputError, UsageError
     from firstnan.dump.options import Options
+    from firstnan.recording.by_hand import record
+    from firstnan.recording.guard import Guard, guard
     from firstnan.run.pipeline import analyze, trace
     from firstnan.run.two_stage import merge, scan
 
 __all__ = [
     "FirstnanError",
+    "Guard",
     "InputError",
     "Options",
     "OutputError",
@@ -20,7 +23,9 @@ __all__ = [
     "UsageError",
     "__version__",
     "analyze",
+    "guard",
     "merge",
+    "record",
     "scan",
     "trace",
 ]
@@ -32,6 +37,8 @@ _HOMES = {
     "dump.options": ("Options",),
     "run.pipeline": ("analyze", "trace"),
     "run.two_stage": ("merge", "scan"),
+    "recording.by_hand": ("record",),
+    "recording.guard": ("Guard", "guard"),
     "answer.model": ("Report",),
 }
 
@@ -43,4 +50,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        hint = f'firstnan.{name} needs PyTorch: pip install "firstnan[record]"'
+        raise ModuleNotFoundError(hint, name="torch") from error

@@ -7,9 +7,10 @@ from firstnan.words.en.evidence import EVIDENCE
 from firstnan.words.en.html import HTML
 from firstnan.words.en.mechanisms import MECHANISMS
 from firstnan.words.en.problems import PROBLEMS
+from firstnan.words.en.recording import RECORDING
 from firstnan.words.en.report import REPORT
 
-PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS)
+PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

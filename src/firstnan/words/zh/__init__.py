@@ -7,9 +7,10 @@ from firstnan.words.zh.evidence import EVIDENCE
 from firstnan.words.zh.html import HTML
 from firstnan.words.zh.mechanisms import MECHANISMS
 from firstnan.words.zh.problems import PROBLEMS
+from firstnan.words.zh.recording import RECORDING
 from firstnan.words.zh.report import REPORT
 
-PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS)
+PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

@@ -1,0 +1,131 @@
+"""The files of one rank, in MSProbe's layout, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from firstnan.dump.errors import OutputError
+from firstnan.recording.recorder import Place, StepRecords
+from firstnan.recording.statistics import Number, TensorEntry, bring_to_host
+from firstnan.recording.values import Value
+
+_HEAD = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+_SPELLED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def write(step: StepRecords, folder: Path, more: Mapping[str, str] | None = None) -> None:
+    """Write dump.json, construct.json and stack.json, and ``more`` files by name, into a new ``folder``.
+
+    Raises:
+        OutputError: it is there already, or could not be written; nothing is left behind.
+    """
+    temporary = folder.with_name(f".{folder.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        if folder.exists():
+            raise OutputError(f"'{folder}' is there already")
+        temporary.mkdir(parents=True)
+        for name, pieces in _files(step):
+            with (temporary / name).open("w", encoding="ascii") as stream:
+                stream.writelines(pieces)
+        for name, content in (more or {}).items():
+            (temporary / name).write_text(content, encoding="utf-8")
+        temporary.rename(folder)
+    except OSError as error:
+        raise OutputError(f"'{folder}' could not be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _files(step: StepRecords) -> Iterator[tuple[str, Iterator[str]]]:
+    bring_to_host({id(entry): entry for entry in step.tensors()}.values())
+    yield "dump.json", _dump(step)
+    yield "construct.json", iter([json.dumps(step.callers, indent=1)])
+    yield "stack.json", iter([json.dumps(_stacks(step.stacks), indent=1)])
+
+
+def _dump(step: StepRecords) -> Iterator[str]:
+    head = json.dumps(_HEAD, indent=1).removesuffix("\n}")
+    yield f'{head},\n "data": {{'
+    before = "\n  "
+    for name, record in step.records.items():
+        yield f"{before}{json.dumps(name)}: {_text(record, 2)}"
+        before = ",\n  "
+    yield "\n }\n}"
+
+
+def _text(value: Value, depth: int) -> str:
+    """JSON as Python's ``json`` writes it with an indent of 1; much faster for tensors, the bulk of a dump."""
+    if isinstance(value, TensorEntry):
+        return _tensor(value, "\n" + " " * (depth + 1))
+    inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
+        entries = f",{inner}".join([f"{json.dumps(k)}: {_text(v, depth + 1)}" for k, v in value.items()])
+        return f"{{{inner}{entries}{outer}}}"
+    if isinstance(value, list):
+        entries = f",{inner}".join([_text(v, depth + 1) for v in value])
+        return f"[{inner}{entries}{outer}]" if value else "[]"
+    return json.dumps(value)
+
+
+def _tensor(entry: TensorEntry, inner: str) -> str:
+    high, low, mean, norm = (_number(n) for n in entry.numbers)
+    deeper = f",{inner} "
+    shape = f"[{inner} {deeper.join([str(n) for n in entry.shape])}{inner}]" if entry.shape else "[]"
+    mesh = ""
+    if entry.mesh is not None:
+        placements = json.dumps([_placement(p) for p in entry.mesh[1]])
+        mesh = f',{inner}"device_mesh": {json.dumps(entry.mesh[0])},{inner}"placements": {placements}'
+    return (
+        f'{{{inner}"type": "{entry.type}",{inner}"dtype": "{entry.dtype}",{inner}"shape": {shape},'
+        f'{inner}"Max": {high},{inner}"Min": {low},{inner}"Mean": {mean},{inner}"Norm": {norm},'
+        f'{inner}"requires_grad": {"true" if entry.requires_grad else "false"}{mesh}{inner[:-1]}}}'
+    )
+
+
+def _number(number: Number | None) -> str:
+    if number is None:
+        return "null"
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    text = repr(number)
+    return _SPELLED.get(text, text)
+
+
+def _placement(placement: object) -> dict[str, dict[str, object]]:
+    fields = {"Shard": ("dim",), "Partial": ("reduce_op",)}.get(type(placement).__name__, ())
+    return {type(placement).__name__: {name: getattr(placement, name, None) for name in fields}}
+
+
+def _stacks(stacks: Mapping[str, tuple[Place, ...]]) -> dict[str, list[list[str]]]:
+    """Calls from the same place stand together (format document, section 10)."""
+    groups: dict[tuple[Place, ...], list[str]] = {}
+    for name, places in stacks.items():
+        groups.setdefault(places, []).append(name)
+    lines = _Lines()
+    return {str(n): [names, lines.of(places)] for n, (places, names) in enumerate(groups.items())}
+
+
+class _Lines:
+    """Frames as stack.json spells them; those without source are left out."""
+
+    def __init__(self) -> None:
+        self._known: dict[Place, str | None] = {}
+
+    def of(self, places: tuple[Place, ...]) -> list[str]:
+        return [line for place in places if (line := self._line(place)) is not None]
+
+    def _line(self, place: Place) -> str | None:
+        if place not in self._known:
+            code, number = place
+            source = linecache.getline(code.co_filename, number).strip()
+            self._known[place] = (
+                f"File {code.co_filename}, line {number}, in {code.co_name}, \n {source}" if source else None
+            )
+        return self._known[place]
