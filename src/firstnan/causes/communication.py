@@ -88,7 +88,7 @@ def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> 
         rank=rank,
         op_name=fact.call.name,
         exec_order=fact.call.index,
-        direction=Direction.FORWARD,
+        direction=_direction(call, rank),
         where=Where.COMMUNICATION,
         mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN, note),
         inputs=fact.call.sent,
@@ -117,7 +117,7 @@ def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
         rank=first.rank,
         op_name=event.record.name.full,
         exec_order=event.index,
-        direction=event.direction,
+        direction=_direction(call, first.rank) if call else event.direction,
         where=Where.COMMUNICATION,
         mechanism=why,
         inputs=event.record.inputs,
@@ -127,6 +127,12 @@ def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
         evidence=evidence_of(event),
         alternatives=(),
     )
+
+
+def _direction(call: MatchedCall, rank: int) -> Direction:
+    """The pass that the call stands in: records of communication are named ``forward`` in both."""
+    fact = call.members[rank]
+    return Direction.BACKWARD if fact.in_backward or fact.after_backward else Direction.FORWARD
 
 
 def _unknown_call() -> Mechanism:

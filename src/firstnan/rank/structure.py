@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.view import RankView
-from firstnan.operators.communication import is_communication
+from firstnan.operators.communication import CallKind, CommCall, is_communication
 from firstnan.rank.record_table import Names, Table
 
 MAX_LEFT_OUT = 12
+NEAREST = 64
+"""Records next to a call among which one of backward or forward is looked for."""
 MAX_DEPTH = 1000
 """Longest call chain that is followed; construct.json may hold cycles (format document, section 10)."""
 
@@ -110,6 +112,23 @@ class Structure:
     def in_backward(self, index: int) -> bool:
         """Between the first and the last backward record."""
         return self.first_backward is not None and self.first_backward < index <= (self.last_backward or 0)
+
+    def is_call_in_backward(self, call: CommCall, records: Table) -> bool:
+        """Whether a communication call moves gradients of the backward pass, as far as the records around it tell.
+
+        What a rank sends was made by the record before the call, what it receives is used by the record behind it:
+        micro-batches interleave. A call inside the forward call of a module is forward.
+        """
+        if not self.in_backward(call.index) or self.module_of(call.name) is not None:
+            return False
+        step = 1 if call.kind is CallKind.RECEIVE else -1
+        for distance in range(1, NEAREST):
+            record = records.get(call.index + step * distance)
+            if record is None:
+                return True
+            if not is_communication(record) and record.name.kind is not RecordKind.PARAMETERS_GRAD:
+                return record.name.direction is Direction.BACKWARD
+        return True
 
     def twin(self, record: Record) -> Record | None:
         """The forward record of a backward record's call.

@@ -208,7 +208,8 @@ def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
             after = found.get(index, sinks.Outcome()) if Side.BAD in (sent, received) else sinks.Outcome()
             late = flow.structure.after_backward(index)
             read = _read_next(flow, index, call) if received is Side.BAD and may_be_stale(call) else ()
-            facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late, read))
+            passes = flow.structure.is_call_in_backward(call, flow.records)
+            facts.append(CommFact(call, sent, received, after.endings, tuple(sorted(after.calls)), late, read, passes))
     return facts
 
 

@@ -57,6 +57,8 @@ class CommFact(Struct, frozen=True, gc=False, omit_defaults=True):
     after_backward: bool = False
     read_next: tuple[TensorStat, ...] = ()
     """A bad result that may be stale: what the next records read of its size, the nearest first."""
+    in_backward: bool = False
+    """The call stands in the backward pass; its record's name says ``forward`` there too."""
 
 
 class SymptomFact(Struct, frozen=True):

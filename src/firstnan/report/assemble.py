@@ -202,6 +202,12 @@ def _several_dumps(problems: Iterable[Problem], summaries: Sequence[RankSummary]
         yield Note("story.several_dumps", {"used": used, "count": len(others), "names": names})
 
 
+def _is_late(cause: RootCause, answer: StepAnswer) -> bool:
+    """After the last backward record of its rank."""
+    last = answer.summaries[cause.rank].last_backward if cause.rank in answer.summaries else None
+    return last is not None and cause.exec_order is not None and cause.exec_order > last
+
+
 def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[Note, ...]:
     skipped = [a.step for a in answers if a.skipped]
     notes = [Note("story.skipped", {"steps": format_ranges(skipped)})] if skipped else []
@@ -217,7 +223,7 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
         notes.append(Note("story.gradient_partly_seen", params))
     elif all(cause.mechanism.explanation.key == "why.received" for cause in answer.causes):
         pass  # one rank alone: what it received is no story of the run
-    elif all(is_after_forward(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
+    elif all(_is_late(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):
         notes.append(Note("story.reduction"))
     elif SymptomKind.GRADIENT in kinds and not all(is_after_forward(cause, answer) for cause in answer.causes):
         notes.append(Note("story.forward"))
