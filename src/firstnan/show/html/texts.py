@@ -15,10 +15,10 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import TensorStat
 from firstnan.show.html import blocks
 from firstnan.show.html.blocks import Json
-from firstnan.show.outline.causes import chosen, general_advice, place_key, tensor_rows, tensor_table
+from firstnan.show.outline.causes import chosen, general_advice, place_fields, tensor_rows, tensor_table
 from firstnan.show.outline.headline import CauseGroup, headline_of, mechanism_words, ranks_words
-from firstnan.show.outline.inputs import next_sections
-from firstnan.show.outline.model import Block, Field, Item, Line, Section, Span, Tone, data, sentence
+from firstnan.show.outline.inputs import doubts_section, next_sections
+from firstnan.show.outline.model import Field, Line, Section, Span, Tone, data, sentence
 from firstnan.show.outline.sections import beside_calls, outline
 from firstnan.show.reporter import Settings, View
 from firstnan.words import catalog, text
@@ -66,7 +66,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "story": [blocks.line(part) for part in story],
         "causes": [_cause(group, own) for group in groups],
         "advice": [] if groups or own.view is not View.FULL else blocks.section(next_sections(report, own)[-1]),
-        "doubts": blocks.blocks(_doubts(report, language)),
+        "doubts": blocks.section(doubts_section(report, groups, replace(own, verbose=False))),
         "symptoms": blocks.section(part("symptom")),
         "alternatives": blocks.section(part("alternatives")) + blocks.section(part("consequences")),
         "contained": _contained(report, language),
@@ -110,7 +110,7 @@ def _cause(group: CauseGroup, settings: Settings) -> dict[str, Json]:
     return {
         "tab": f"{ranks_words(group.ranks, language)}, {show(cause.op_name or '-', 40)}",
         "headline": blocks.line(headline_of(group, settings)),
-        "place": blocks.blocks(_place(group, language)),
+        "place": blocks.blocks(place_fields(group, language)),
         "mechanism": str(mechanism_words(cause.mechanism, language))
         if cause.mechanism.kind.value == "unknown"
         else text(f"mechanism.{cause.mechanism.kind.value}.name", language),
@@ -132,32 +132,6 @@ def _tensors(inputs: Sequence[TensorStat], outputs: Sequence[TensorStat], langua
     order = (0, 1, 4, 5, 6, 2, 3)
     head = [made.header[at] for at in order]
     return blocks.table(blocks.grid(head, ([row[at] for at in order] for row in made.rows), right=(2, 3)))
-
-
-def _place(group: CauseGroup, language: Language) -> Iterable[Block]:
-    cause = group.cause
-
-    def field(label: str, made: Line) -> Field:
-        return Field(text(f"label.{label}", language), made)
-
-    yield field(
-        "where", sentence("label.rank_step", language, ranks=ranks_words(group.ranks, language), step=cause.step)
-    )
-    if cause.op_name:
-        yield field("operator", (data(cause.op_name, Tone.STRONG),))
-    if cause.exec_order is not None:
-        yield Field("", sentence("html.record_at", language, Tone.FAINT, index=cause.exec_order, rank=cause.rank))
-    yield field("kind", sentence(place_key(cause), language))
-    if cause.module:
-        yield field("module", (data(cause.module),))
-
-
-def _doubts(report: Report, language: Language) -> Iterable[Block]:
-    for note in report.caveats:
-        yield Item(sentence(note, language))
-    for kind, group in _by_kind(problem for problem in report.input.problems if not problem.judged).items():
-        yield Item(_problem_line(kind, group, language))
-        yield Item(sentence(f"problem.{kind.value}.effect", language, Tone.FAINT), depth=1)
 
 
 def _problems(problems: Sequence[Problem], language: Language) -> list[Json]:

@@ -60,8 +60,9 @@ def cause_sections(
     )
 
 
-def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
-    cause, language = group.cause, settings.language
+def place_fields(group: CauseGroup, language: Language) -> Iterable[Field]:
+    """Rank, record and kind of place, and what is known of a record or a rank that is not there."""
+    cause = group.cause
     rank = sentence("label.rank_step", language, ranks=ranks_words(group.ranks, language), step=cause.step)
     yield _field("where", rank, language)
     place = place_key(cause)
@@ -81,6 +82,11 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
             yield _field("reached", sentence(Note("label.reached_by", reached.params), language), language)
     if cause.module:
         yield _field("module", (data(cause.module),), language)
+
+
+def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
+    cause, language = group.cause, settings.language
+    yield from place_fields(group, language)
     if cause.location is not None:
         frame = cause.location
         at = frame.file if frame.line is None else f"{frame.file}:{frame.line}"
@@ -121,7 +127,7 @@ def _field(label: str, line: Line, language: Language) -> Field:
     return Field(text(f"label.{label}", language), line)
 
 
-def _between(group: CauseGroup, language: Language) -> Iterable[Block]:
+def _between(group: CauseGroup, language: Language) -> Iterable[Field]:
     """The guilty operator is not recorded: the records around it, and what the module is known to hold besides."""
     cause = group.cause
     excluded = note_of(cause, "evidence.excluded_writer")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from shlex import quote
 
-from firstnan.answer.model import BenignRule, Report, Verdict
+from firstnan.answer.model import BenignRule, CollectiveReport, Report, Verdict, Where
 from firstnan.dump.language import Language
 from firstnan.dump.printable import NAME_LIMIT
 from firstnan.dump.ranges import format_ranges
@@ -14,7 +14,16 @@ from firstnan.show.outline.calls import calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
 from firstnan.show.outline.commands import commands_section
 from firstnan.show.outline.growth import growth_section
-from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes, headline_of, note_of, ranks_words
+from firstnan.show.outline.headline import (
+    GAPS,
+    CauseGroup,
+    causes_on,
+    gap_of,
+    group_causes,
+    headline_of,
+    note_of,
+    ranks_words,
+)
 from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
 from firstnan.show.outline.model import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
 from firstnan.show.outline.spread import spread_section
@@ -113,7 +122,7 @@ def _ranks(report: Report, settings: Settings) -> Outline:
             Tone.STRONG,
             op=first.op,
             step=first.step,
-            source=_ranks_or_none(first.source_ranks, language),
+            source=_source_words(report, first, language),
             propagated=_ranks_or_none(first.propagated_ranks, language),
         )
     elif report.verdict is Verdict.UNKNOWN:
@@ -146,6 +155,21 @@ def beside_calls(report: Report, settings: Settings) -> Line:
     path = quote(report.input.path)
     shown = path if len(path) <= NAME_LIMIT else "PATH"  # a command with a shortened path would not run
     return sentence(key, settings.language, ranks=format_ranges(ranks), path=shown)
+
+
+def _source_words(report: Report, call: CollectiveReport, language: Language) -> Words:
+    """The source ranks; where no rank that was read is one, where the value came from all the same."""
+    if call.source_ranks:
+        return ranks_words(call.source_ranks, language)
+    cause = report.root_causes[0] if report.root_causes else None
+    if cause is not None and cause.where is Where.MISSING_RANK:
+        gap = gap_of(cause)
+        kind = GAPS[gap.key] if gap is not None else "absent"
+        ranks = {one.rank for one in report.root_causes if one.where is Where.MISSING_RANK}
+        return Words(text(f"ranks.source.{kind}", language, ranks=ranks_words(sorted(ranks), language)))
+    if cause is not None and cause.where is Where.COMMUNICATION and call.ops.get(cause.rank) == cause.op_name:
+        return Words(text("ranks.source.call", language))
+    return Words(text("ranks.source.unknown", language))
 
 
 def _ranks_or_none(ranks: Sequence[int], language: Language) -> Words:

@@ -65,7 +65,6 @@ HTML: dict[str, str] = {
     "html.incomplete": "parts of the input could not be judged",
     "html.looked_at": "{ranks:ranks}, step {steps}, {records:records}",
     "html.redacted": "source lines and paths were left out on request",
-    "html.record_at": "record {index} of rank {rank}, counted from 0",
     "html.in_function": "in",
     "html.chain": "call chain ({count})",
     "html.stack": "stack ({count:frames})",

@@ -73,6 +73,13 @@ REPORT: dict[str, str] = {
     "ranks.first": (
         "The first affected communication is {op} in step {step}. Source: {source}. Propagated: {propagated}."
     ),
+    "ranks.source.absent": "{ranks}, which has no dump",
+    "ranks.source.left_out": "{ranks}, which was not included in this analysis",
+    "ranks.source.cut": "{ranks}, whose dump ends before the call",
+    "ranks.source.empty": "{ranks}, whose dump is empty",
+    "ranks.source.unreadable": "{ranks}, whose dump cannot be read",
+    "ranks.source.call": "none, the call itself is the cause (every input is finite)",
+    "ranks.source.unknown": "not recorded",
     "ranks.none": "No communication call took in or gave out a NaN or Inf that matters.",
     "ranks.anomaly": (
         "There is an anomaly all the same, on {ranks:ranks}: firstnan analyze {path} tells where it began and why."

@@ -64,7 +64,6 @@ HTML: dict[str, str] = {
     "html.incomplete": "部分输入无法判断",
     "html.looked_at": "{ranks:ranks}，step {steps}，{records:records}",
     "html.redacted": "已按要求去掉源代码行和路径",
-    "html.record_at": "rank {rank} 的第 {index} 条记录（从 0 起）",
     "html.in_function": "函数",
     "html.chain": "调用链（{count}）",
     "html.stack": "堆栈（{count:frames}）",
