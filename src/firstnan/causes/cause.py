@@ -120,7 +120,10 @@ def _is_partly_blind(event: Event) -> bool:
 
 
 def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tuple[Alternative, ...]:
-    found: list[Alternative] = []
+    found = [
+        Alternative(step, summary.rank, one.op_name, one.index, one.direction, Note(f"reason.{one.reason.value}"))
+        for one in outcome.event.earlier
+    ]
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue

@@ -71,6 +71,26 @@ class Origin(Enum):
     """Bad from the first record on."""
 
 
+class Harmless(Enum):
+    """Why an earlier record is not the cause."""
+
+    RECEIVE_BUFFER = "receive_buffer"
+    """What the buffer of a call held before its message: the call overwrites it."""
+    FRESH_MEMORY = "fresh_memory"
+    """Memory that was allocated and not written yet."""
+    NOT_USED = "earlier_dropped"
+    """Its value reached neither the loss, nor the gradients, nor another rank."""
+
+
+class Earlier(Struct, frozen=True):
+    """One record before the first bad one that matters."""
+
+    op_name: str
+    index: int
+    direction: Direction
+    reason: Harmless
+
+
 class Event(Struct, frozen=True, omit_defaults=True):
     """One birth, entry or receive on a rank, with everything the final answer needs of it."""
 
@@ -108,6 +128,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     ones (:mod:`module_dumps`)."""
     run_up: tuple[RunUp, ...] = ()
     """The records that passed the largest finite input on to this one, earliest first."""
+    earlier: tuple[Earlier, ...] = ()
+    """Records with NaN or Inf before this one that are not the cause, for whoever finds them first."""
     nearby: tuple[NearRecord, ...] = ()
     """The records around this one in short form, for whoever looks at the report."""
 

@@ -20,6 +20,7 @@ from firstnan.operators.communication import (
 from firstnan.operators.table import Rulebook, short_api
 from firstnan.rank import neighbours, sinks, structure
 from firstnan.rank.defuse import Flow
+from firstnan.rank.earlier import earlier
 from firstnan.rank.events import Ending, Event, EventKind
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.islands import first_message
@@ -89,7 +90,7 @@ def suspected(
         mentioned=frozenset(log.ranks),
         suspect=over.suspect,
         horizon=focus.horizon,
-        events=_with_surroundings(view, flow.structure, events),
+        events=_with_surroundings(view, flow, events),
         saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
@@ -181,9 +182,10 @@ def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
     return run_up(Table(view.records(start, record.index + 1), view.overview.end), record)
 
 
-def _with_surroundings(view: RankView, nesting: structure.Structure, events: tuple[Event, ...]) -> tuple[Event, ...]:
-    """Run-up and neighbouring records of the few events that can be the first that matters."""
+def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Run-up, earlier bad records and neighbouring records of the few events that can be the first that matters."""
     left = MAX_RUN_UPS
+    known = frozenset(event.index for event in events)
     found = []
     for event in events:
         if left and (event.is_live or event.communications):
@@ -191,7 +193,8 @@ def _with_surroundings(view: RankView, nesting: structure.Structure, events: tup
             event = replace(
                 event,
                 run_up=_run_up(view, event.record) if event.kind is EventKind.BIRTH else (),
-                nearby=neighbours.near_records(around, nesting.module_path),
+                earlier=earlier(flow, event, known),
+                nearby=neighbours.near_records(around, flow.structure.module_path),
             )
             left -= 1
         found.append(event)

@@ -268,12 +268,14 @@ def show(
     at: int | None = None,
     around: int = 5,
 ) -> Excerpt:
-    """The records of one rank around a place: a record name, an index, or the first bad record.
+    """The records of one rank around a place: a record name, an index, or else the rank's first anomaly.
 
     Raises:
         InputError: nothing readable at the path.
         UsageError: the rank, step, record or index is not there.
     """
+    if op is None and at is None:
+        step, at = _first_anomaly(path, rank, step)
     found = _found(path, None if step is None else (step,), (rank,))
     if not found.folders:
         seen = format_ranges(found.found_ranks) or "none"
@@ -284,6 +286,16 @@ def show(
     from firstnan.read.records import full_reader
 
     return excerpt(full_reader.read(found.folders[0]), op, at, around)
+
+
+def _first_anomaly(path: Paths, rank: int, step: int | None) -> tuple[int | None, int | None]:
+    """Step and index of a rank's first anomalous record; its index is None where there is none."""
+    try:
+        report = trace(path, rank, Options(steps=None if step is None else (step,), jobs=1))
+    except UsageError:  # the rank or the step is not there: told with what is there
+        return step, None
+    cause = next((one for one in report.root_causes if rank in (one.rank, *one.ranks_also)), None)
+    return (step, None) if cause is None or cause.exec_order is None else (cause.step, cause.exec_order)
 
 
 def rules_text(path: Path | None) -> str:

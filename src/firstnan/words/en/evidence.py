@@ -146,6 +146,8 @@ EVIDENCE: dict[str, str] = {
     "reason.impossible_result": (
         "its result holds {value}, more than its inputs allow; no value of that size makes the result that is bad"
     ),
+    "reason.receive_buffer": "what the receive buffer held before the message; the call overwrites it",
+    "reason.fresh_memory": "memory that was allocated and not yet written",
     "reason.later": "follows from the cause: it takes in its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",

@@ -134,6 +134,7 @@ HTML: dict[str, str] = {
     "html.curve.limit": "largest finite value of the dtype",
     "html.curve.beyond": "(further up than drawn)",
     "html.curve.non_finite": "Inf, NaN",
+    "html.curve.earlier": "NaN or Inf before the cause, harmless",
     "html.curve.none": "The report holds no values from before the root cause.",
     # Modules.
     "html.modules.chain": "Call chain from the outermost module to the operator",

@@ -100,6 +100,8 @@ EVIDENCE: dict[str, str] = {
     "reason.dropped_here": "在此舍弃：该值进入后没有再出来",
     "reason.unread": "之后没有记录读取它的值",
     "reason.impossible_result": "其结果含有 {value}，超出其输入所允许的范围；但这样大小的值不会产生出错的结果",
+    "reason.receive_buffer": "接收缓冲区在收到消息之前的旧数据，会被该调用覆盖",
+    "reason.fresh_memory": "刚分配、尚未写入的内存",
     "reason.later": "由根因引起：读入了它的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.excluded": "已被用户排除",

@@ -129,6 +129,7 @@ HTML: dict[str, str] = {
     "html.curve.limit": "该 dtype 的最大有限值",
     "html.curve.beyond": "（超出绘图范围）",
     "html.curve.non_finite": "Inf、NaN",
+    "html.curve.earlier": "根因之前的 NaN/Inf，无害",
     "html.curve.none": "报告中没有根因之前的数值。",
     # Modules.
     "html.modules.chain": "从最外层模块到算子的调用链",

@@ -47,6 +47,7 @@ class Curve {
       this.withMin ? entry("min", "html.curve.min") : null,
       entry("limit", "html.curve.limit"),
       el("li", {}, el("span", { class: "bad" }, "▲ ✕ "), word("html.curve.non_finite")),
+      this.records.some((_, at) => this.isEarlier(at)) ? el("li", {}, el("span", { class: "faint" }, "○ "), word("html.curve.earlier")) : null,
     );
   }
 
@@ -103,7 +104,10 @@ class Curve {
       context.stroke();
       context.setLineDash([]);
     }
-    this.records.forEach((record, at) => this.mark(context, ratio, record, xOf(at), top + (edge - top) / 2, top + height));
+    this.records.forEach((record, at) => {
+      const draw = this.isEarlier(at) ? this.ring : this.mark;
+      draw.call(this, context, ratio, record, xOf(at), top + (edge - top) / 2, top + height);
+    });
     context.restore();
   }
 
@@ -130,6 +134,19 @@ class Curve {
       context.fillText(text, Math.min(xOf(at - 0.5) + 4 * ratio, room), y + 3 * ratio);
     });
     context.setLineDash([]);
+  }
+
+  /** A record before the root cause that holds NaN or Inf: harmless, or it would be the cause. */
+  isEarlier(at) {
+    return at < this.root && Boolean(this.records[at].bad_in || this.records[at].bad);
+  }
+
+  ring(context, ratio, record, x, y) {
+    context.strokeStyle = colour("faint");
+    context.lineWidth = 1.4 * ratio;
+    context.beginPath();
+    context.arc(x, y, 4 * ratio, 0, 2 * Math.PI);
+    context.stroke();
   }
 
   mark(context, ratio, record, x, y, bottom) {
