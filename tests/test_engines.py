@@ -19,7 +19,8 @@ from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.problems import ProblemKind
 from firstnan.run import engines
-from firstnan.run.engines import Engine, Failed, InProcess, ProcessPool
+from firstnan.run.engine import Engine, Failed
+from firstnan.run.engines import InProcess, ProcessPool
 from firstnan.run.pipeline import analyze
 
 ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]

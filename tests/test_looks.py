@@ -11,7 +11,7 @@ import pytest
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.run import dispatch
-from firstnan.run.engines import Engine, Failed, Node, Place
+from firstnan.run.engine import Engine, Failed, Node, Place
 
 THERE = RankFolder(0, 3, Path("/nowhere/rank3"), "step0/rank3", nodes=("n1",))
 

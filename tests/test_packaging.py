@@ -74,7 +74,7 @@ def test_the_core_needs_little(wheel: Path) -> None:
         for requirement in metadata.get_all("Requires-Dist", [])
         if "extra ==" not in requirement
     }
-    assert {"jiter", "rich", "tomli"} <= needed.keys()
+    assert {"jiter", "msgspec", "rich", "tomli"} <= needed.keys()
     assert "ray" not in needed
     assert "torch" not in needed
     assert {"ray", "record"} <= set(metadata.get_all("Provides-Extra", []))

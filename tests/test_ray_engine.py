@@ -28,7 +28,7 @@ from firstnan.answer.model import Report, Verdict
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import EngineKind, Options, ProgressEvent
 from firstnan.dump.problems import ProblemKind
-from firstnan.run.engines import Failed, Place
+from firstnan.run.engine import Failed, Place
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'firstnan[ray]'")
 if not Path("/proc/self/cwd").exists():

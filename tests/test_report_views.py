@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from firstnan.answer.model import Report
 from firstnan.answer.schema import json_schema
 from firstnan.answer.views import (
     WORST_LAST,
@@ -24,7 +25,7 @@ from firstnan.answer.views import (
     worst,
 )
 from firstnan.dump.values import ValueState
-from firstnan.show.json import dumps, from_dict, to_dict
+from firstnan.show.json import dumps, to_dict
 from reporters.sample_reports import ANOMALY
 
 LETTERS = st.text(alphabet=WORST_LAST, max_size=60)
@@ -69,4 +70,4 @@ def test_the_parts_are_valid_json_and_come_back() -> None:
     )
     document = json.loads(dumps(to_dict(report)))
     jsonschema.Draft202012Validator(json_schema()).validate(document)
-    assert from_dict(document) == report
+    assert Report.from_dict(document) == report

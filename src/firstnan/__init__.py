@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstnan.version import __version__
+
 if TYPE_CHECKING:
     from firstnan.answer.model import Report
     from firstnan.dump.errors import FirstnanError, InputError, OutputError, UsageError
@@ -29,8 +31,6 @@ __all__ = [
     "scan",
     "trace",
 ]
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "dump.errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),

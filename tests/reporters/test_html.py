@@ -26,7 +26,7 @@ from firstnan.show import Format, Settings, View, render
 from firstnan.show.html import call_map, embedded_json
 from firstnan.show.html.spread import MAX_NODES, forest, merged
 from firstnan.show.html.static import fragment
-from firstnan.show.json import from_dict, to_dict
+from firstnan.show.json import to_dict
 from firstnan.words import catalog
 
 ASSETS = Path(firstnan.show.html.__file__).parent / "assets"
@@ -193,7 +193,7 @@ def test_hostile_text_is_still_told() -> None:
 def test_the_embedded_report_is_the_report() -> None:
     document = parsed(FULL).block("report-data")
     assert document == json.loads(json.dumps(to_dict(FULL)))
-    assert from_dict(document) == FULL
+    assert Report.from_dict(document) == FULL
 
 
 def test_an_embedded_report_that_is_too_large_is_shortened_and_says_so() -> None:
@@ -202,7 +202,7 @@ def test_an_embedded_report_that_is_too_large_is_shortened_and_says_so() -> None
     told = page.block("page-data")["json"]
     assert told["shortened"]
     assert len(document["collectives"]) == told["calls"] < told["all_calls"] == 200
-    assert from_dict(document).root_causes
+    assert Report.from_dict(document).root_causes
 
 
 def test_an_embedded_report_with_endless_names_is_left_out() -> None:

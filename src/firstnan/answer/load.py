@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from firstnan.answer.model import SCHEMA_VERSION, Report
 from firstnan.dump.errors import InputError
 
+SCHEMA_VERSION = "firstnan.report/1"
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How JSON spells numbers that it cannot hold."""
 
+T = TypeVar("T")
 
-def from_dict(document: Mapping[str, Any]) -> Report:
-    """The report that :func:`firstnan.show.json.to_dict` wrote; what it does not know is passed over.
 
+def from_dict(document: Mapping[str, Any], kind: type[T]) -> T:
+    """The report (``kind``: its class) that :func:`firstnan.show.json.to_dict` wrote.
+
+    What ``kind`` does not know is passed over, so that a report of a later version can be read.
     A text parameter of a note that reads ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` comes back as the number.
 
     Raises:
@@ -27,7 +30,7 @@ def from_dict(document: Mapping[str, Any]) -> Report:
     if schema != SCHEMA_VERSION:
         raise InputError(f"not a report of schema {SCHEMA_VERSION}")
     try:
-        return msgspec.convert(_flat(document), Report, dec_hook=_number, str_keys=True)
+        return msgspec.convert(_flat(document), kind, dec_hook=_number, str_keys=True)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"a damaged report of schema {SCHEMA_VERSION}: {error}") from error
 

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from firstnan.answer import load
 from firstnan.answer.growth import Growth
 from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, TensorStat
 from firstnan.dump.values import Statistic
-
-SCHEMA_VERSION = "firstnan.report/1"
 
 if TYPE_CHECKING:
     NoteValue = str | int | float | bool | None
@@ -370,9 +369,7 @@ class Report(Struct, frozen=True):
         Raises:
             InputError: not a report of this schema.
         """
-        from firstnan.answer.load import from_dict
-
-        return from_dict(document)
+        return load.from_dict(document, cls)
 
     def _repr_html_(self) -> str:
         """The answer for a notebook: static, no script; the complete page is the HTML report."""

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from firstnan.answer.model import SCHEMA_VERSION, NoteValue, Report
+from firstnan.answer.load import SCHEMA_VERSION
+from firstnan.answer.model import NoteValue, Report
 from firstnan.answer.views import WORST_LAST
 from firstnan.dump.language import Language
 from firstnan.dump.values import Statistic

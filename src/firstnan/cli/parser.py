@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
-import firstnan
 from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.ranges import parse_ranges
 from firstnan.show import Format
 from firstnan.show.reporter import CROSS_RANK_FILE, SINGLE_RANK_FILE
+from firstnan.version import __version__
 
 EXIT_CODES = """\
 exit codes:
@@ -138,7 +138,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
         epilog=EXIT_CODES,
         formatter_class=_Help,
     )
-    made.add_argument("--version", action="version", version=f"firstnan {firstnan.__version__}")
+    made.add_argument("--version", action="version", version=f"firstnan {__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="firstnan")
 
     analyze = _command(commands, "analyze", "everything: which rank, which operator, which line of code, and why")

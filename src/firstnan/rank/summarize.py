@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstnan.answer.model import RunUp, SymptomKind
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.view import RankDump, RankView
+from firstnan.dump.view import RankView
 from firstnan.operators.communication import (
     CommCall,
     calls,
@@ -17,19 +17,17 @@ from firstnan.operators.communication import (
     may_be_stale,
     without_stale,
 )
-from firstnan.operators.table import Rulebook, short_api
+from firstnan.operators.table import short_api
 from firstnan.rank import neighbours, sinks, structure
 from firstnan.rank.defuse import Flow
 from firstnan.rank.earlier import earlier
 from firstnan.rank.events import Ending, Event, EventKind
-from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.islands import first_message
 from firstnan.rank.links import NEAR
 from firstnan.rank.record_table import Table
 from firstnan.rank.run_up import run_up
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
-from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout, saturated
 from firstnan.rank.window import FAR, SMALL, TAIL, Focus, count_calls_from, far_windows
 
@@ -39,17 +37,6 @@ MAX_RUN_UPS = 3
 """Births whose run-up is followed; later ones are consequences."""
 MAX_READ = 8
 """Tensors read behind a receive that are kept, to hold them against what was sent."""
-
-
-def summarize(
-    dump: RankDump, parents: Mapping[str, str | None], book: Rulebook, excluded: frozenset[str] = frozenset()
-) -> RankSummary:
-    """Follows the bad values of one rank that is in memory and keeps what decides.
-
-    ``parents`` is construct.json (empty when absent); ``excluded`` are record names the user ruled out.
-    """
-    watch = Lookout(book, dump.folder.rank, excluded)
-    return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
 
 
 def suspected(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from firstnan.dump.records import RecordName
-from firstnan.dump.view import RankView
+from firstnan.dump.view import RankDump, RankView
+from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import ParentsOf, RankSummary
 from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import SMALL, count_calls, ranks_at_the_ends
@@ -56,6 +58,19 @@ def look(
     from firstnan.rank.summarize import suspected  # a healthy run does not need it
 
     return suspected(view, watch, parents_of, clean, whole=whole, disproved=disproved)
+
+
+def summarize(
+    dump: RankDump, parents: Mapping[str, str | None], book: Rulebook, excluded: frozenset[str] = frozenset()
+) -> RankSummary:
+    """Follows the bad values of one rank that is in memory and keeps what decides.
+
+    ``parents`` is construct.json (empty when absent); ``excluded`` are record names the user ruled out.
+    """
+    from firstnan.rank.in_memory import WholeDump  # files are read where it matters
+
+    watch = Lookout(book, dump.folder.rank, excluded)
+    return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
 
 
 def _saturated(view: RankView, index: int) -> Event | None:

@@ -24,7 +24,7 @@ from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.scan.large_values import holds_large
 from firstnan.read.sources import places
 from firstnan.run import rank_passes
-from firstnan.run.engines import Engine, Engines, Failed, Place
+from firstnan.run.engine import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
 
 T = TypeVar("T")

@@ -6,18 +6,17 @@ kills the process that takes too much memory), become a :class:`Failed` in place
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
+from firstnan.run.engine import Engine, Engines, Failed, Node, Place, attempt, available_cores
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -33,67 +32,12 @@ _PATIENCE = 1.0
 """Seconds in which a worker that was told to end may do so."""
 
 
-class Failed(Struct, frozen=True):
-    """What stands in place of a result that could not be had."""
-
-    reason: str
-    """In words of Python or of the operating system; never translated."""
-
-
-class Engine(Protocol):
-    """Maps a picklable function over items; results come as they are ready, each with its item's position."""
-
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
-        """Position and result of every item, in any order."""
-        ...
-
-
-class Node(Struct, frozen=True):
-    """A machine of a cluster."""
-
-    id: str
-    name: str
-    """For people."""
-
-
-class Place(Struct, frozen=True):
-    """Where the files of one item are."""
-
-    bytes: int = 0
-    """How much there is to read."""
-    nodes: tuple[str, ...] = ()
-    """Ids of the nodes that have them, the one to ask first in front; empty: whichever worker can read them."""
-    file: Path | None = None
-    """A file that a worker has to see, or else the item has failed."""
-
-
-class Engines(Protocol):
-    """Whoever does the work of one analysis."""
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The machines that each hold a part of the dump; empty: this one sees all of it."""
-        ...
-
-    def engine(self, places: Sequence[Place]) -> Engine:
-        """For work on items at these places, one for each."""
-        ...
-
-
 class InProcess:
     """One after the other, in this process."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         for position, item in enumerate(items):
             yield position, attempt(function, item)
-
-
-def attempt(function: Callable[[T], R], item: T) -> R | Failed:
-    """The function's result, or what went wrong; Ctrl-C and the like pass through."""
-    try:
-        return function(item)
-    except Exception as error:  # noqa: BLE001  (whatever it is, the other ranks go on, and it is reported)
-        return Failed(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
 class ProcessPool:
@@ -256,10 +200,3 @@ def local(jobs: int | None, items: int, total_bytes: int) -> Engine:
     if count <= 1 or (jobs is None and total_bytes < SMALL):
         return InProcess()
     return ProcessPool(count)
-
-
-def available_cores() -> int:
-    """Cores this process may use (containers and job schedulers restrict them)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1

@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-import firstnan
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import RankFolder
@@ -30,6 +29,7 @@ from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.sources import places
 from firstnan.run.second_pass import AllCalls, Question, Wanted
+from firstnan.version import __version__
 
 SCHEMA = "firstnan.part/2"
 MAX_BYTES = 256 << 20
@@ -144,7 +144,7 @@ def calls_of(part: RankPart) -> AllCalls | None:
 
 class _Tool(Struct, frozen=True):
     name: str = "firstnan"
-    version: str = firstnan.__version__
+    version: str = __version__
 
 
 class _PackedRank(Struct, frozen=True):

@@ -20,7 +20,7 @@ from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.report import assemble
 from firstnan.run import dispatch, engines, rank_passes
-from firstnan.run.engines import Engines
+from firstnan.run.engine import Engines
 from firstnan.run.second_pass import Ask, answer
 
 if TYPE_CHECKING:

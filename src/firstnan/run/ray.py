@@ -28,9 +28,9 @@ from msgspec import Struct
 from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-import firstnan
 from firstnan.dump.errors import UsageError
-from firstnan.run.engines import Engine, Failed, Node, Place, available_cores
+from firstnan.run.engine import Engine, Failed, Node, Place, available_cores
+from firstnan.version import __version__
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -221,9 +221,7 @@ class Tasks:
         # the other.
         chosen = work.options(num_cpus=1, max_retries=0, scheduling_strategy=strategy)
         file = self._places[task.position].file
-        return chosen.remote(
-            firstnan.__version__, None if file is None else os.fspath(file), packed, pickle.dumps(item)
-        )
+        return chosen.remote(__version__, None if file is None else os.fspath(file), packed, pickle.dumps(item))
 
 
 class _Died(Struct, frozen=True):
@@ -241,11 +239,11 @@ def _result(done: Any) -> object:
     except exceptions.RayError as error:
         said = str(error).split("\n", 1)[0].rstrip(". ")
         return _Died(f"{type(error).__name__}: {said}")
-    if version != firstnan.__version__:
+    if version != __version__:
         there = f"firstnan {version} is" if version else "firstnan is not"
         raise UsageError(
-            f"{there} installed on node {host}, here it is {firstnan.__version__}",
-            hint=f"pip install firstnan=={firstnan.__version__} on every node of the cluster",
+            f"{there} installed on node {host}, here it is {__version__}",
+            hint=f"pip install firstnan=={__version__} on every node of the cluster",
         )
     return result
 
@@ -276,7 +274,7 @@ def _portable() -> Callable[..., object]:
 
         if firstnan.__version__ != wanted:
             return firstnan.__version__, host, None
-        from firstnan.run.engines import Failed, attempt
+        from firstnan.run.engine import Failed, attempt
         from firstnan.run.ray import perform
 
         if file is not None and not Path(file).exists():

@@ -30,7 +30,7 @@ from firstnan.read.json.lenient import collector_off
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.run import dispatch, engines, pipeline, rank_passes
-from firstnan.run.engines import Engines
+from firstnan.run.engine import Engines
 from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, calls_of, packed_calls, read
 from firstnan.run.pipeline import Paths
 from firstnan.run.second_pass import Question, with_known_calls

@@ -2,7 +2,7 @@
 
 The document is the model (:mod:`firstnan.answer.model`) field by field. Words for people stand beside the note they
 come from: ``explanation`` and ``explanation_note``, ``evidence`` and ``evidence_notes``. Only the notes are read back,
-so that ``from_dict(to_dict(report)) == report`` in every language. Non-finite numbers are the strings ``"NaN"``,
+so that ``Report.from_dict(to_dict(report)) == report`` in every language. Non-finite numbers are the strings ``"NaN"``,
 ``"Infinity"`` and ``"-Infinity"``; an integer beyond the double range is infinite (as it is for the analysis).
 """
 
@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-import firstnan
-from firstnan.answer.load import from_dict
-from firstnan.answer.model import SCHEMA_VERSION, Note, Report
+from firstnan.answer.load import SCHEMA_VERSION
+from firstnan.answer.model import Note, Report
 from firstnan.dump.language import Language
 from firstnan.dump.values import Number
 from firstnan.show.reporter import Settings
+from firstnan.version import __version__
 from firstnan.words import text
 
-__all__ = ["dumps", "from_dict", "number", "on_one_line", "render", "to_dict"]
+__all__ = ["dumps", "number", "on_one_line", "render", "to_dict"]
 
 _DOUBLE_BITS = 1024
 _INVISIBLE = re.compile(
@@ -65,7 +65,7 @@ def to_dict(report: Report, language: Language = Language.EN) -> dict[str, objec
     made["propagation"] = [_hop(hop) for hop in made["propagation"]]
     return {
         "schema": SCHEMA_VERSION,
-        "tool": {"name": "firstnan", "version": firstnan.__version__},
+        "tool": {"name": "firstnan", "version": __version__},
         "language": language.value,
         **made,
         "symptom": made["symptoms"][0] if made["symptoms"] else None,

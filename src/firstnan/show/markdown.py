@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import firstnan
 from firstnan.answer.model import Report
 from firstnan.show.outline.model import Block, Code, Field, Item, Line, Outline, Paragraph, Span, Table, Tone
 from firstnan.show.outline.sections import outline
 from firstnan.show.reporter import Settings
+from firstnan.version import __version__
 from firstnan.words import text
 
 _SPECIAL = re.compile(r"([\\`*_<\[\]|~@$&])")
@@ -23,7 +23,7 @@ def render(report: Report, settings: Settings) -> str:
     made = [
         *_document(content),
         "---",
-        _escape(text("markdown.footer", settings.language, version=firstnan.__version__)),
+        _escape(text("markdown.footer", settings.language, version=__version__)),
     ]
     return "\n\n".join(made) + "\n"
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-import firstnan
 from firstnan.answer.model import CollectiveReport, RankState, Report
 from firstnan.answer.views import NearRecord
 from firstnan.dump.language import Language
@@ -21,6 +20,7 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.values import ValueState
 from firstnan.show.json import number
 from firstnan.show.reporter import Settings
+from firstnan.version import __version__
 from firstnan.words import text
 
 MAX_SLICES = 20_000
@@ -68,7 +68,7 @@ def render(report: Report, settings: Settings) -> str:
         ],
         "displayTimeUnit": "ns",
         "otherData": {
-            "tool": f"firstnan {firstnan.__version__}",
+            "tool": f"firstnan {__version__}",
             "path": show(report.input.path, 200),
             "step": report.step,
             "time": " ".join(notes),

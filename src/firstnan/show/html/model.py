@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import firstnan
 from firstnan.answer.model import CollectiveReport, MechanismKind, Report, RootCause
 from firstnan.answer.views import Surroundings
 from firstnan.dump.language import Language
@@ -19,6 +18,7 @@ from firstnan.show.html.embedded_json import Embedded
 from firstnan.show.json import number
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes
 from firstnan.show.reporter import Settings, View
+from firstnan.version import __version__
 
 MAX_CAUSES = 40
 """Most causes that the page spells out."""
@@ -37,7 +37,7 @@ def build(report: Report, settings: Settings, embedded: Embedded) -> dict[str, J
     columns = () if drawn is None else drawn[0].listed
     return {
         "language": settings.language.value,
-        "version": firstnan.__version__,
+        "version": __version__,
         "verdict": report.verdict.value,
         "complete": report.complete,
         "redacted": settings.redact,
