@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, named, t, the_cause
+from made_runs import INF, NAN, Rank, Run, blank, named, t, the_cause
 
 from firstnan.answer.model import Verdict, Where
 
@@ -128,3 +128,22 @@ def test_a_mask_that_needs_no_gradient_is_one(tmp_path: Path) -> None:
     rank = run.rank(0)
     rank.op("Torch.exp", [t(0.5, -INF, grad=False)], [t(1.7, 0.0, grad=False)])
     assert named(run.analyze(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "operand", "given", "code"),
+    [
+        ("Tensor.__add__", blank(), t(1.0), 0),
+        ("Tensor.fill_", blank(), blank(), 0),
+        ("Tensor.__add__", t(1.0), blank(), 4),
+    ],
+    ids=["finite result", "constant", "unknown result"],
+)
+def test_harmless_unknowns_do_not_cost_the_exit_code(
+    api: str, operand: object, given: object, code: int, tmp_path: Path
+) -> None:
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    rank.op(api, [operand, 0.0], [given])
+    assert run.analyze(tmp_path).exit_code == code

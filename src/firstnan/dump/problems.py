@@ -20,6 +20,8 @@ class ProblemKind(Enum):
     """The file is whole and holds no record (the run was killed before its first flush)."""
     NO_STATISTICS = "no_statistics"
     """Records hold no Max/Min (md5, xor, structure, placeholders): they cannot be judged."""
+    SETTLED_OPERANDS = "settled_operands"
+    """Operands hold no Max/Min; the finite results of their records show that nothing bad came out of them."""
     PARTLY_NO_STATISTICS = "partly_no_statistics"
     """Some records hold no Max/Min; the others were judged."""
     UNFINISHED_RECORDS = "unfinished_records"

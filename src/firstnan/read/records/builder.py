@@ -10,6 +10,9 @@ from firstnan.dump.records import Record, RecordKind, RecordName, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.read.records.values import Reader, flag_of
 
+FILLS = ("fill_", "zero_")
+"""Operators whose result is the constant that they are given."""
+
 
 class RecordBuilder:
     """Makes the records of one file and counts what could not be judged."""
@@ -18,6 +21,8 @@ class RecordBuilder:
         self.reader = Reader()
         self.blank: list[str] = []
         """Names of records with tensors that could not be judged."""
+        self.settled: list[str] = []
+        """Names of those whose result tells that nothing bad was in these tensors, or was dropped."""
         self.seen = 0
         """Floating tensors that could be judged."""
         self.wide: list[int] = []
@@ -71,7 +76,7 @@ class RecordBuilder:
             reader.peers, reader.groups = [], []  # those among outputs only repeat the arguments
             outputs, n_outputs = reader.top(get("output"), "output")
         if reader.blank and not distrusted:
-            self.blank.append(full)
+            (self.settled if _is_settled(name, outputs) else self.blank).append(full)
         if reader.odd:
             self.odd.append(full)
         self.seen += reader.seen
@@ -83,6 +88,22 @@ class RecordBuilder:
             (positional, n_kwargs, n_outputs), kwargs, has_output, distrusted,
             raw.get("is_recompute") is True, flagged,
         )  # fmt: skip
+
+
+def _is_settled(name: RecordName, outputs: Sequence[TensorStat]) -> bool:
+    """An operand without statistics says nothing where the record's results are finite; memory that is filled with a
+    constant holds it."""
+    if name.prefix.endswith("Distributed"):
+        return False
+    if name.kind is RecordKind.API and name.api.rsplit(".", 1)[-1] in FILLS:
+        return True
+    floating = [tensor for tensor in outputs if tensor.is_floating]
+    return bool(floating) and all(tensor.state is ValueState.FINITE for tensor in floating)
+
+
+def settled_detail(builder: RecordBuilder, records: int) -> str:
+    """How many records hold operands without statistics that their results settle."""
+    return f"{some(builder.settled)} of {records}"
 
 
 def holds_inputs_only(unfinished: Sequence[RecordName], records: int) -> bool:

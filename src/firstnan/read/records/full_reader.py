@@ -15,7 +15,7 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, some
+from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
 from firstnan.read.records.values import INFINITE, MAX_NESTING
 from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
@@ -150,6 +150,8 @@ class _Building:
         if builder.blank:
             kind = ProblemKind.PARTLY_NO_STATISTICS if builder.seen else ProblemKind.NO_STATISTICS
             self.problem(kind, blank_detail(builder, len(self.records)), judged=False)
+        if builder.settled:
+            self.problem(ProblemKind.SETTLED_OPERANDS, settled_detail(builder, len(self.records)), judged=True)
         if self.saved:
             self.problem(ProblemKind.SAVED_VALUES, f"{len(self.records)} values", judged=False)
         else:

@@ -19,7 +19,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, Watch
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, some
+from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
 from firstnan.read.scan.calls import CallReader
 from firstnan.read.scan.lines import Sieve, build, parse
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
@@ -155,6 +155,8 @@ class ScannedDump:
         builder = self._sieve.builder
         if builder.blank:
             yield self._problem(ProblemKind.PARTLY_NO_STATISTICS, blank_detail(builder, self._file.records), False)
+        if builder.settled:
+            yield self._problem(ProblemKind.SETTLED_OPERANDS, settled_detail(builder, self._file.records), True)
         if self._unfinished:
             names = [name.full for _, name in self._unfinished]
             if holds_inputs_only([name for _, name in self._unfinished], self._file.records):

@@ -22,6 +22,8 @@ PROBLEMS: dict[str, str] = {
         "Nothing can be judged. Dump again with task 'statistics' and summary_mode 'statistics' (not md5, xor or "
         "structure)."
     ),
+    "problem.settled_operands": "some operands have no Max/Min, and their records' results are finite",
+    "problem.settled_operands.effect": "Nothing bad came out of them; the answer does not depend on them.",
     "problem.partly_no_statistics": "some records have no Max/Min",
     "problem.partly_no_statistics.effect": "These records are unknown, not clean; the others were judged.",
     "problem.unfinished_records": "records without output",

@@ -21,6 +21,8 @@ PROBLEMS: dict[str, str] = {
         "无法做任何判断。请用 task 'statistics' 和 summary_mode 'statistics' 重新 dump（不要用 md5、xor 或 "
         "structure）。"
     ),
+    "problem.settled_operands": "部分操作数没有 Max/Min，但所在记录的结果有限",
+    "problem.settled_operands.effect": "这些操作数没有产生异常值，结论不受影响。",
     "problem.partly_no_statistics": "部分记录没有 Max/Min",
     "problem.partly_no_statistics.effect": "这些记录状态未知，不等于正常；其余记录已判断。",
     "problem.unfinished_records": "没有输出的记录",
