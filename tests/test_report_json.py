@@ -73,6 +73,7 @@ def test_the_keys_of_the_design_are_there() -> None:
         "Norm": None,
         "state": "finite",
         "requires_grad": None,
+        "checksum": None,
     }
     assert cause["location"]["line"] == 88
     assert made["collectives"][0]["ops"]["3"] == "Distributed.all_reduce.1.forward"

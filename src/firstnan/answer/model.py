@@ -309,6 +309,125 @@ class Symptom(Struct, frozen=True):
     exec_order: int
 
 
+class AgreementVerdict(Enum):
+    """Whether ranks that must hold the same numbers do."""
+
+    AGREE = "agree"
+    """Everything that could be compared is equal."""
+    DIFFER = "differ"
+    """Something differs."""
+    UNKNOWN = "unknown"
+    """Nothing could be compared: one rank, no statistics, no parameters and no communication."""
+
+
+class DisagreementKind(Enum):
+    """What differs between ranks."""
+
+    PARAMETER = "parameter"
+    """A parameter at its first use in a step."""
+    COMMUNICATION = "communication"
+    """The result of a communication call."""
+    OPERATOR = "operator"
+    """The output of an operator with equal inputs."""
+
+
+class DisagreementMechanism(Enum):
+    """Why ranks that must hold the same numbers do not."""
+
+    REDUCTION_MISSING = "reduction_missing"
+    """Replicas drift apart because a gradient is not reduced over all of them."""
+    MEMORY_CORRUPTION = "memory_corruption"
+    """A parameter that was equal on all replicas changed on one of them between two steps."""
+    COMM_CORRUPTION = "comm_corruption"
+    """A communication call did not give its members the same."""
+    DEVICE_FAULT_SUSPECTED = "device_fault_suspected"
+    """An operator gave another result for the same inputs."""
+    SEED_MISMATCH = "seed_mismatch"
+    """Replicas begin with different values: another seed, or another checkpoint."""
+
+
+class NotComparable(Enum):
+    """Why a value was not compared."""
+
+    CONSTANT = "constant"
+    """All elements are equal, or there is one: being equal says nothing."""
+    NO_STATISTICS = "no_statistics"
+    """No statistics, integers, or a value that is not finite."""
+    NO_PEER = "no_peer"
+    """No other rank holds this parameter, or made this call."""
+    OTHER_SHAPE = "other_shape"
+    """Ranks hold it with different shapes or dtypes."""
+    MAYBE_SHARD = "maybe_shard"
+    """It differs, and nothing shows that it is meant to be equal: experts, vocabulary, tensor parallel."""
+    STALE = "stale"
+    """The result of an asynchronous call, which may be older than the data that arrived."""
+    DOUBTFUL_MATCH = "doubtful_match"
+    """The calls of the members cannot be put together for sure."""
+    CHECKSUM_OF_HOST_MEMORY = "checksum_of_host_memory"
+    """The checksums differ and the statistics agree: checksums of host tensors are taken late, and prove nothing."""
+    OTHER_INPUTS = "other_inputs"
+    """No two ranks ran the operator with equal inputs."""
+    NOT_TELLING = "not_telling"
+    """Random, indexing, integer or coarse values: equal statistics do not prove equal inputs."""
+    NOT_REACHED = "not_reached"
+    """The file that holds it cannot be reached."""
+
+
+class Compared(Struct, frozen=True):
+    """How many values of one kind were compared."""
+
+    compared: int = 0
+    not_comparable: Mapping[NotComparable, int] = field(default_factory=dict)
+
+
+class Agreement(Struct, frozen=True):
+    """What was compared between ranks, over all steps."""
+
+    parameters: Compared = Compared()
+    calls: Compared = Compared()
+    records: Compared = Compared()
+
+
+class Disagreement(Struct, frozen=True):
+    """Ranks that must hold the same numbers and do not."""
+
+    kind: DisagreementKind
+    step: int
+    """The first dumped step in which they differ."""
+    since_step: int
+    """The same: later steps are consequences."""
+    ranks: tuple[int, ...]
+    """All ranks that must agree."""
+    odd_ranks: tuple[int, ...] | None
+    """Those that stand out; null: the numbers do not tell (two ranks, no majority)."""
+    op_name: str | None
+    """The record; null for a parameter."""
+    parameter: str | None
+    """The first that differs in execution order (``Module.layers.0.fc.Linear.weight``); null for a record."""
+    exec_order: int | None
+    """Index of its record on the lowest rank."""
+    per_rank: Mapping[int, TensorStat]
+    """What each rank holds; empty where only fingerprints can be reached."""
+    count: int
+    """How many differ."""
+    of: int
+    """How many were compared."""
+    mechanism: DisagreementMechanism
+    confidence: Confidence
+    explanation: Note = field(name="explanation_note")
+    also: tuple[str, ...] = ()
+    """Names of further ones that differ."""
+    evidence: tuple[Note, ...] = field(default=(), name="evidence_notes")
+    advice: tuple[Note, ...] = field(default=(), name="advice_notes")
+    alternatives: tuple[Note, ...] = field(default=(), name="alternatives_notes")
+    """Other reasons that fit."""
+
+    @property
+    def name(self) -> str:
+        """The parameter or the record."""
+        return self.parameter or self.op_name or ""
+
+
 class InputSummary(Struct, frozen=True):
     """What was looked at."""
 
@@ -345,16 +464,33 @@ class Report(Struct, frozen=True):
     """The communication calls of the first bad step that were looked at; None without any."""
     surroundings: tuple[Surroundings, ...] = ()
     """Records around the first bad value of each rank it reached; ranks of root causes first."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """Ranks that must hold the same numbers and do not, the first one first."""
+    agreement: Agreement = Agreement()
+    """How much of this was compared."""
+    verdict_agreement: AgreementVerdict = AgreementVerdict.UNKNOWN
 
     run_up_steps: tuple[Growth, ...] = ()
     """What grew from step to step before the first bad one: an activation, a weight, a gradient (those that did)."""
 
     @property
     def exit_code(self) -> int:
-        """0 clean and complete, 1 anomaly, 4 undecided."""
+        """0 clean and complete, 1 anomaly or ranks that differ, 4 undecided."""
+        return 1 if self.verdict_agreement is AgreementVerdict.DIFFER else self.exit_code_of_values
+
+    @property
+    def exit_code_of_values(self) -> int:
+        """Of NaN and Inf alone: 0 clean and complete, 1 anomaly, 4 undecided."""
         if self.verdict is Verdict.ANOMALY:
             return 1
         return 0 if self.verdict is Verdict.CLEAN and self.complete else 4
+
+    @property
+    def exit_code_of_agreement(self) -> int:
+        """Of ranks that should be equal alone: 0 they agree, 1 they differ, 4 nothing could be compared."""
+        return {AgreementVerdict.AGREE: 0, AgreementVerdict.DIFFER: 1, AgreementVerdict.UNKNOWN: 4}[
+            self.verdict_agreement
+        ]
 
     def to_dict(self) -> dict[str, object]:
         """The report as strict JSON values (schema ``firstnan.report/1``), words in English."""

@@ -82,6 +82,10 @@ def _ranks(chosen: argparse.Namespace) -> int:
     return _report(chosen, View.RANKS)
 
 
+def _agree(chosen: argparse.Namespace) -> int:
+    return _report(chosen, View.AGREE)
+
+
 def _trace(chosen: argparse.Namespace) -> int:
     return _report(chosen, View.TRACE)
 
@@ -200,7 +204,9 @@ def _deliver(report: Report, form: Format, settings: Settings, chosen: argparse.
         write_whole(target, (part.encode("utf-8") for part in ((content,) if mission is None else mission)))
         if target.is_file():  # who reads from a pipe sees what comes
             _say(text("output.written", settings.language, file=Words(printable(str(target)))))
-    return report.exit_code
+    if settings.view is View.AGREE:
+        return report.exit_code_of_agreement
+    return report.exit_code if settings.view is View.FULL else report.exit_code_of_values
 
 
 def _scan(chosen: argparse.Namespace) -> int:
@@ -349,6 +355,7 @@ def _terminal(chosen: argparse.Namespace) -> Terminal:
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "analyze": _analyze,
     "ranks": _ranks,
+    "agree": _agree,
     "trace": _trace,
     "scan": _scan,
     "merge": _merge,

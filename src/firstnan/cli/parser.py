@@ -19,10 +19,19 @@ from firstnan.version import __version__
 EXIT_CODES = """\
 exit codes:
   0  clean and complete
-  1  an anomaly was found
+  1  an anomaly was found, or ranks differ that should be equal
   2  usage: the request makes no sense, or the report could not be written
   3  nothing readable at the path
   4  undecided: nothing could be judged, or clean but not complete
+"""
+
+EXIT_CODES_OF_AGREE = """\
+exit codes:
+  0  they agree
+  1  they differ
+  2  usage: the request makes no sense, or the report could not be written
+  3  nothing readable at the path
+  4  nothing could be compared
 """
 
 EXIT_CODES_OF_SCAN = """\
@@ -156,6 +165,17 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     _input(ranks)
     _reading(ranks)
     _showing(ranks, list(Format), CROSS_RANK_FILE)
+
+    agree = _command(
+        commands,
+        "agree",
+        "whether ranks that should hold the same numbers do: parameters, communication, operators",
+        "analyze says the same in one of its sections.",
+        EXIT_CODES_OF_AGREE,
+    )
+    _input(agree)
+    _reading(agree)
+    _showing(agree, [Format.TEXT, Format.MARKDOWN, Format.JSON, Format.HTML])
 
     trace = _command(
         commands,

@@ -66,6 +66,8 @@ class TensorStat(Struct, frozen=True, gc=False):
     norm: Statistic | None = field(name="Norm")
     state: ValueState
     requires_grad: bool | None = None
+    checksum: str | None = None
+    """``md5`` as written (a CRC-32 or an XOR, in spite of the key); None: not recorded."""
 
     @property
     def is_floating(self) -> bool:

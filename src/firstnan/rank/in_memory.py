@@ -9,6 +9,7 @@ from functools import partial
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, RankDump, Watch
 from firstnan.operators.communication import is_communication
+from firstnan.read.prints import RankPrints, of_records
 
 
 class WholeDump:
@@ -44,6 +45,11 @@ class WholeDump:
     @property
     def overview(self) -> Overview:
         return self._overview
+
+    def prints(self) -> RankPrints:
+        """What must be equal on its replicas."""
+        over = self._overview
+        return of_records(self._records, over.folder.rank, groups_recorded=over.groups_recorded)
 
     def records(self, start: int, stop: int) -> Sequence[Record]:
         return self._records[bisect_left(self._places, start) : bisect_left(self._places, stop)]

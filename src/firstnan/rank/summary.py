@@ -12,6 +12,7 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.events import Ending, Event
+from firstnan.read.prints import RankPrints
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
 """Record names -> name of the caller for these and for their callers (construct.json)."""
@@ -124,6 +125,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     """Index of the last record of an operator; None: nothing is suspected, or there is none."""
     first_module: str = ""
     """Path and class of the first module that was called; empty: nothing is suspected, or there is none."""
+    prints: RankPrints = field(default_factory=RankPrints)
+    """What must be equal on its replicas (:mod:`firstnan.agree`)."""
 
     def outlasts(self, fact: CommFact) -> bool:
         """The call's bad value was still spreading, long after it, where the look at this rank ended."""

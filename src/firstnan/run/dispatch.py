@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,12 +16,14 @@ from firstnan.dump.folders import RankFolder
 from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
+from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
 from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import nodes as node_layouts
 from firstnan.read.layout import path_layouts
 from firstnan.read.layout.dump_layout import Layout, checked
+from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.scan.large_values import holds_large
 from firstnan.read.sources import places
 from firstnan.run import rank_passes
@@ -167,6 +170,45 @@ def record(
         failed.append(replace(rank_passes.failure(folder, found.reason), judged=True))  # its first look stands
         return None
     return found
+
+
+_operators = rank_passes.operators
+
+
+@dataclass(frozen=True, slots=True)
+class RankFiles:
+    """Implements :class:`firstnan.agree.sources.Sources` over the ranks' files."""
+
+    folders: tuple[RankFolder, ...]
+    engines: Engines
+
+    def calls(
+        self, step: int, rank: int, prints: RankPrints, places: Collection[int]
+    ) -> Mapping[int, tuple[CommCall, ...]]:
+        folder = _folder(self.folders, step, rank)
+        if folder is None or not places:
+            return {}
+        work = partial(rank_passes.calls_at, places=tuple(places), regions=prints.regions)
+        found = _there(folder, work, self.engines)
+        return {} if isinstance(found, Failed) else found
+
+    def operators(self, step: int, ranks: Collection[int]) -> Mapping[int, OperatorPrints]:
+        return self._each(step, ranks, _operators)
+
+    def records(self, step: int, rank: int, names: Collection[str]) -> Mapping[str, Record]:
+        folder = _folder(self.folders, step, rank)
+        if folder is None:
+            return {}
+        found = _there(folder, partial(rank_passes.find_all, names=tuple(names)), self.engines)
+        return {} if isinstance(found, Failed) else found
+
+    def _each(self, step: int, ranks: Collection[int], work: Callable[[RankFolder], T]) -> dict[int, T]:
+        wanted = [folder for folder in self.folders if folder.step == step and folder.rank in ranks]
+        if len(wanted) == 1:
+            results = [(0, _there(wanted[0], work, self.engines))]
+        else:
+            results = list(_engine_for(wanted, self.engines).map(work, wanted)) if wanted else []
+        return {wanted[at].rank: result for at, result in results if not isinstance(result, Failed)}
 
 
 MAX_SEARCHED = 64

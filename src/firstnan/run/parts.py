@@ -27,6 +27,7 @@ from firstnan.dump.records import Record, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
+from firstnan.read.prints import OperatorPrints
 from firstnan.read.sources import places
 from firstnan.run.second_pass import AllCalls, Question, Wanted
 from firstnan.version import __version__
@@ -105,6 +106,8 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """The weights that the step begins with; None: only one step was scanned."""
     calls: Raw = field(default_factory=lambda: _NOTHING)
     """All calls, where they are few: many ranks have them, few are asked (:func:`calls_of`)."""
+    operators: Raw = field(default_factory=lambda: _NOTHING)
+    """Fingerprints of all operators, where the file is small (:func:`operators_of`)."""
     sites: Mapping[str, Site] | None = None
     """Record name -> call site, for the records that can be named."""
     answered: tuple[Answered, ...] = ()
@@ -140,6 +143,16 @@ def packed_calls(calls: AllCalls | None) -> Raw:
 def calls_of(part: RankPart) -> AllCalls | None:
     """All calls of the rank; None where they are many."""
     return _CALLS.decode(part.calls)
+
+
+def packed_operators(operators: OperatorPrints | None) -> Raw:
+    """Fingerprints of operators as a part holds them."""
+    return Raw(_encoded(operators))
+
+
+def operators_of(part: RankPart) -> OperatorPrints | None:
+    """Fingerprints of all operators of the rank; None where the file is large."""
+    return _OPERATORS.decode(part.operators)
 
 
 class _Tool(Struct, frozen=True):
@@ -262,10 +275,12 @@ def _part(file: _File) -> Part:
 
 def _checked(part: RankPart) -> RankPart:
     calls_of(part)
+    operators_of(part)
     folder, summary = part.folder, part.summary
     if (folder.step, folder.rank) != (summary.step, summary.rank):
         raise msgspec.ValidationError(f"rank {folder.rank} holds what was seen of rank {summary.rank}")
-    return replace(part, calls=part.calls.copy())  # lest it keeps everything alive that it was read from
+    # lest they keep everything alive that they were read from
+    return replace(part, calls=part.calls.copy(), operators=part.operators.copy())
 
 
 class _Sharing:
@@ -356,5 +371,6 @@ def _typed(expected: type[T], raw: object) -> T:
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 _RANK = msgspec.msgpack.Decoder(RankPart, dec_hook=_typed)
 _CALLS = msgspec.msgpack.Decoder(AllCalls | None)
+_OPERATORS = msgspec.msgpack.Decoder(OperatorPrints | None)
 _LAYOUT = msgspec.msgpack.Decoder(Layout, dec_hook=_typed)
 _TEXT = msgspec.msgpack.Decoder(str)

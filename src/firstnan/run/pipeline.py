@@ -24,6 +24,7 @@ from firstnan.run.engine import Engines
 from firstnan.run.second_pass import Ask, answer
 
 if TYPE_CHECKING:
+    from firstnan.agree.sources import Sources
     from firstnan.causes.peers import Lookup as RecordLookup
     from firstnan.rank.excerpt import Excerpt
     from firstnan.rank.roster import Roster
@@ -107,6 +108,7 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
             ask=partial(dispatch.answers, found.folders, book, options, workers),
             sites=partial(dispatch.call_sites, found.folders, workers),
             record=partial(dispatch.record, found.folders, workers, failed),
+            sources=dispatch.RankFiles(found.folders, workers),
             grown=partial(dispatch.magnitudes, found.folders, book, workers),
             near_limit=partial(dispatch.near_limit, found.folders, workers),
             alone=alone,
@@ -137,6 +139,7 @@ def conclude(
     ask: Ask,
     sites: SiteLookup,
     record: RecordLookup,
+    sources: Sources,
     grown: GrowthLookup | None = None,
     near_limit: Callable[[], Sequence[int]] | None = None,
     alone: bool = False,
@@ -147,8 +150,8 @@ def conclude(
 
     ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
     asked for, ``excluded`` the answers that the user rejected, ``nowhere`` those of them that no rank has; ``ask``,
-    ``sites`` and ``record`` are ways back to the ranks' files; so are ``grown`` and ``near_limit`` for the steps before
-    the first bad one, None: they are not looked at.
+    ``sites``, ``record`` and ``sources`` are ways back to the ranks' files; so are ``grown`` and ``near_limit`` for the
+    steps before the first bad one, None: they are not looked at.
     """
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
@@ -160,7 +163,7 @@ def conclude(
         answers = with_skips(answers, ask)
     report = assemble.report(path, answers, problems, known, left_out)
     rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
-    report = replace(report, caveats=(*report.caveats, *rejected))
+    report = _with_agreement(replace(report, caveats=(*report.caveats, *rejected)), by_step, sources)
     there = sorted({rank for found in by_step.values() for rank in found})
     steps = {rank: [step for step, found in by_step.items() if rank in found] for rank in there}
     if not report.root_causes:
@@ -196,6 +199,30 @@ def _growing(
     from firstnan.run import growth
 
     return growth.near_limit(report, steps, ranks, grown)
+
+
+def _with_agreement(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], sources: Sources) -> Report:
+    """The report with ranks that must hold the same numbers and do not."""
+    if all(len(summaries) < 2 for summaries in by_step.values()):
+        return report
+    from firstnan.agree import compare
+    from firstnan.agree.tables import Names
+
+    known = Names()
+    steps = {
+        step: {s.rank: compare.replica_of(s, known) for s in summaries.values() if s.records}
+        for step, summaries in by_step.items()
+    }
+    found = compare.compare(steps, sources)
+    places = [cause.exec_order for cause in report.root_causes if cause.exec_order is not None]
+    step = report.step
+    kept = [one for one in found.disagreements if step is None or not compare.after_a_nan(one, step, places)]
+    return replace(
+        report,
+        disagreements=tuple(kept),
+        agreement=found.agreement,
+        verdict_agreement=compare.verdict(kept, found.agreement),
+    )
 
 
 def find(paths: tuple[Path, ...], options: Options, workers: Engines) -> Layout:

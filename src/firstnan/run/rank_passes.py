@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, TypeVar, Union
 
 from msgspec.structs import replace
 
 from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
-from firstnan.dump.view import RankView
+from firstnan.operators import table
+from firstnan.operators.communication import CommCall, calls
 from firstnan.operators.table import Rulebook
 from firstnan.rank.magnitudes import Magnitudes, magnitudes
 from firstnan.rank.roster import Roster, read_roster
@@ -19,10 +20,17 @@ from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
 from firstnan.read.callers.construct import Callers
 from firstnan.read.json.lenient import collector_off
+from firstnan.read.prints import OperatorPrints, RankPrints
+from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import Doubt
-from firstnan.read.scan.sweep import ScannedDump, find_record
+from firstnan.read.scan.sweep import ScannedDump, find_record, find_records, records_at
 from firstnan.run import second_pass
 from firstnan.run.second_pass import AllCalls, Question
+
+if TYPE_CHECKING:
+    from firstnan.rank.in_memory import WholeDump
+
+View = Union[ScannedDump, "WholeDump"]
 
 T = TypeVar("T")
 
@@ -31,7 +39,7 @@ def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Ran
     """The first look at a rank."""
     if folder.file is FileKind.SAVED:
         return _saved(folder)
-    return _look(folder, book, excluded, whole=False)
+    return _look(folder, book, excluded, whole=False, prints=PrintsReader(folder.rank))
 
 
 def survey_all(
@@ -46,8 +54,10 @@ def survey_all(
         return summary, summary, None
     callers = Callers(folder)
 
-    def use(view: RankView, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
-        summary = look(view, watch, callers)
+    prints = PrintsReader(folder.rank)
+
+    def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+        summary = replace(look(view, watch, callers), prints=_prints(view, prints))
         summary = _with(summary, callers.problems)  # what is wrong with construct.json matters where it was asked for
         if not summary.records:
             return summary, summary, None
@@ -55,7 +65,7 @@ def survey_all(
         counted = replace(counted, weights=first_weights(view)) if weights else counted
         return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
 
-    return _read(folder, book, excluded, use)
+    return _read(folder, book, excluded, use, prints)
 
 
 def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:
@@ -136,6 +146,44 @@ def _saved(folder: RankFolder) -> RankSummary:
     return saved_values.summary_of(full_reader.read(folder))
 
 
+def calls_at(
+    folder: RankFolder, places: Collection[int], regions: Sequence[tuple[int, int, int]]
+) -> dict[int, tuple[CommCall, ...]]:
+    """The communication calls of some records, by their places (:class:`firstnan.read.prints.RankPrints`)."""
+    if regions:
+        try:
+            found = records_at(folder, places, regions)
+        except Doubt:  # the file is not what it was
+            return {}
+        return {place: calls(record, folder.rank) for place, record in found.items()}
+    view = _whole(folder, Lookout(table.load(None), folder.rank))
+    known = view.overview.groups_recorded
+    return {
+        place: calls(record, folder.rank, groups_recorded=known)
+        for place in places
+        for record in view.records(place, place + 1)
+    }
+
+
+def operators(folder: RankFolder) -> OperatorPrints:
+    """Fingerprints of all operators of a rank."""
+    from firstnan.agree.operators import fingerprints
+    from firstnan.read.records import full_reader
+
+    with collector_off():
+        return fingerprints(full_reader.read(folder).records)
+
+
+def find_all(folder: RankFolder, names: Collection[str]) -> dict[str, Record]:
+    """Some records of a rank by their names."""
+    try:
+        return find_records(folder, names)
+    except Doubt:
+        from firstnan.read.records import full_reader
+
+        return {r.name.full: r for r in full_reader.read(folder).records if r.name.full in names}
+
+
 def _look(
     folder: RankFolder,
     book: Rulebook,
@@ -143,30 +191,48 @@ def _look(
     *,
     whole: bool,
     disproved: frozenset[int] = frozenset(),
+    prints: PrintsReader | None = None,
 ) -> RankSummary:
     callers = Callers(folder)
-    summary = _read(
-        folder, book, excluded, lambda view, watch: look(view, watch, callers, whole=whole, disproved=disproved)
-    )
-    return _with(summary, callers.problems)
+
+    def use(view: View, watch: Lookout) -> RankSummary:
+        summary = look(view, watch, callers, whole=whole, disproved=disproved)
+        return summary if prints is None else replace(summary, prints=_prints(view, prints))
+
+    return _with(_read(folder, book, excluded, use, prints), callers.problems)
+
+
+def _prints(view: View, reader: PrintsReader) -> RankPrints:
+    """What the reader collected, unless the file was read in another way."""
+    return reader.finish() if isinstance(view, ScannedDump) else view.prints()
 
 
 def _with(summary: RankSummary, problems: Collection[Problem]) -> RankSummary:
     return replace(summary, problems=(*summary.problems, *problems))
 
 
-def _read(folder: RankFolder, book: Rulebook, excluded: Collection[str], use: Callable[[RankView, Lookout], T]) -> T:
+def _read(
+    folder: RankFolder,
+    book: Rulebook,
+    excluded: Collection[str],
+    use: Callable[[View, Lookout], T],
+    prints: PrintsReader | None = None,
+) -> T:
     """Reads a rank's dump.json as cheaply as its form allows: where it matters, or else in full."""
     watch = _watch(folder, book, excluded)
     with collector_off():
         try:
-            return use(ScannedDump(folder, watch), watch)
+            return use(ScannedDump(folder, watch, prints=prints), watch)
         except Doubt:
             watch = _watch(folder, book, excluded)
-        from firstnan.rank.in_memory import WholeDump
-        from firstnan.read.records import full_reader
+        return use(_whole(folder, watch), watch)
 
-        return use(WholeDump(full_reader.read(folder), watch), watch)
+
+def _whole(folder: RankFolder, watch: Lookout) -> WholeDump:
+    from firstnan.rank.in_memory import WholeDump
+    from firstnan.read.records import full_reader
+
+    return WholeDump(full_reader.read(folder), watch)
 
 
 def _watch(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Lookout:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from firstnan.agree import compare
 from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError, UsageError
@@ -23,15 +24,28 @@ from firstnan.dump.options import Options, Progress
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Record
 from firstnan.operators import table
+from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
 from firstnan.read.json.lenient import collector_off
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
+from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.run import dispatch, engines, pipeline, rank_passes
 from firstnan.run.engine import Engines
-from firstnan.run.parts import Answered, Part, RankPart, Site, Stamp, calls_of, packed_calls, read
+from firstnan.run.parts import (
+    Answered,
+    Part,
+    RankPart,
+    Site,
+    Stamp,
+    calls_of,
+    operators_of,
+    packed_calls,
+    packed_operators,
+    read,
+)
 from firstnan.run.pipeline import Paths
 from firstnan.run.second_pass import Question, with_known_calls
 
@@ -90,6 +104,7 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         mentioned=frozenset() if summary.made is not None else counted.mentioned,
         weights=counted.weights,
         calls=packed_calls(calls),
+        operators=packed_operators(rank_passes.operators(folder) if folder.dump_bytes <= compare.SMALL else None),
         sites=_sites(folder, summary),
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
         or None,
@@ -228,6 +243,7 @@ class _Desk:
             ask=self._ask,
             sites=self._sites,
             record=self._record,
+            sources=self,
             excluded=self._options.exclude_ops,
             nowhere=dispatch.nowhere(
                 self._options.exclude_ops,
@@ -318,6 +334,46 @@ class _Desk:
         if found is None:
             self._lacking.setdefault((step, rank), f"the record {name}, to compare it")
         return found
+
+    # -- firstnan.agree.sources.Sources -----------------------------------------------------------------
+
+    def calls(
+        self, step: int, rank: int, prints: RankPrints, places: Collection[int]
+    ) -> Mapping[int, tuple[CommCall, ...]]:
+        part = self.kept.get((step, rank))
+        if part is None:
+            return {}
+        if _is_reachable(part):
+            return self._files(step, (rank,)).calls(step, rank, prints, places)
+        known = calls_of(part)
+        if known is None:
+            self._lacking.setdefault((step, rank), "calls that other ranks saw with another result")
+            return {}
+        order = sorted({line.place(at) for line in prints.calls for at in range(line.count)})
+        index_of = dict(zip(order, (index for index, _ in known.log), strict=False))
+        wanted = {index_of[place]: place for place in places if place in index_of}
+        found: dict[int, list[CommCall]] = {}
+        for fact in known.facts:
+            if fact.call.index in wanted:
+                found.setdefault(wanted[fact.call.index], []).append(fact.call)
+        return {place: tuple(calls) for place, calls in found.items()}
+
+    def operators(self, step: int, ranks: Collection[int]) -> Mapping[int, OperatorPrints]:
+        kept = {rank: found for rank in ranks if (found := self._known_operators(step, rank)) is not None}
+        left = [rank for rank in ranks if rank not in kept]
+        return {**kept, **self._files(step, left).operators(step, left)} if left else kept
+
+    def _known_operators(self, step: int, rank: int) -> OperatorPrints | None:
+        part = self.kept.get((step, rank))
+        return None if part is None else operators_of(part)
+
+    def records(self, step: int, rank: int, names: Collection[str]) -> Mapping[str, Record]:
+        return self._files(step, (rank,)).records(step, rank, names)
+
+    def _files(self, step: int, ranks: Collection[int]) -> dispatch.RankFiles:
+        """The ranks whose files can be reached."""
+        parts = [part for rank in ranks if (part := self.kept.get((step, rank))) is not None and _is_reachable(part)]
+        return dispatch.RankFiles(tuple(part.folder for part in parts), self._workers)
 
 
 def _paths(parts: Iterable[Part]) -> str:

@@ -44,6 +44,8 @@ class View(Enum):
     """Step 1: the affected communication calls (``firstnan ranks``)."""
     TRACE = "trace"
     """Step 2: the first anomaly on one rank (``firstnan trace``)."""
+    AGREE = "agree"
+    """Whether ranks that should hold the same numbers do (``firstnan agree``)."""
 
 
 class Settings(Struct, frozen=True):

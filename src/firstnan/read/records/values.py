@@ -205,7 +205,7 @@ class Reader:
         return TensorStat(
             slot, dtype, shape, high, low,
             mean if type(mean) is float else _number(mean), norm if type(norm) is float else _number(norm),
-            state, grad if type(grad) is bool else None,
+            state, grad if type(grad) is bool else None, _text(raw.get("md5")),
         )  # fmt: skip
 
     def _state(

@@ -9,7 +9,7 @@ parameters. A file is read once, through one buffer that is cut at the beginning
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import RawIOBase
 from pathlib import Path
 
@@ -144,13 +144,14 @@ class RecordFile:
         if start >= stop:
             return
         begin = max(bisect_right(self._firsts, start) - 1, 0)
-        yield from self._read(region for region in self.regions[begin:] if region.first < stop)
+        yield from self.reread(region for region in self.regions[begin:] if region.first < stop)
 
     def parts_backwards(self) -> Iterator[tuple[Buffer, Region]]:
         """All regions, from the last to the first."""
-        yield from self._read(reversed(self.regions))
+        yield from self.reread(reversed(self.regions))
 
-    def _read(self, regions: Iterator[Region]) -> Iterator[tuple[Buffer, Region]]:
+    def reread(self, regions: Iterable[Region]) -> Iterator[tuple[Buffer, Region]]:
+        """Regions of this file, read one after the other."""
         file = self._open()
         with file:
             buffer: Buffer | None = None

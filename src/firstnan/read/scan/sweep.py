@@ -11,7 +11,8 @@ reason, it is read as the full reader reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
@@ -22,6 +23,7 @@ from firstnan.read.json import lenient
 from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
 from firstnan.read.scan.calls import CallReader
 from firstnan.read.scan.lines import Sieve, build, parse
+from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
 
 _HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
@@ -47,8 +49,11 @@ class ScannedDump:
         Doubt: the file is laid out in another way. From every method, since parts of the file are read again.
     """
 
-    def __init__(self, folder: RankFolder, watch: Watch, buffer: int = BUFFER) -> None:
+    def __init__(
+        self, folder: RankFolder, watch: Watch, buffer: int = BUFFER, prints: PrintsReader | None = None
+    ) -> None:
         self._folder = folder
+        self._prints = prints
         self._file = RecordFile(folder.values, buffer)
         self._watch = watch
         self._sieve = Sieve(watch)
@@ -109,8 +114,11 @@ class ScannedDump:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
         without = count - text.count(OUTPUT, start, end)
-        if without and without != sum(text.count(mark, start, end) for mark in _GRADIENTS):
+        is_finished = not without or without == sum(text.count(mark, start, end) for mark in _GRADIENTS)
+        if not is_finished:
             self._without_output(buffer, start, end)
+        if self._prints is not None:
+            self._prints.region(buffer, start, end, offset, first, finished=is_finished)
         self._sieve.check(buffer, start, end)
         self._sieve.placeholders(buffer, start, end)
         if self._has_float16 and self._saturated is None:
@@ -249,6 +257,56 @@ def find_record(folder: RankFolder, name: str) -> Record | None:
         if begin >= 0:
             return _found(buffer, begin, end, -1)
     return None
+
+
+def find_records(folder: RankFolder, names: Collection[str]) -> dict[str, Record]:
+    """Some records of a file that is read no further than to the last of them, with their indices.
+
+    Raises:
+        Doubt: the file is not laid out as MSProbe writes it.
+    """
+    needles = {name: _needle(name) for name in names}
+    found: dict[str, Record] = {}
+    file = RecordFile(folder.values, BUFFER)
+    index = 0
+    for buffer, filled, offset in file.first_pass():
+        start = _header(buffer, filled) if offset == 0 else 0
+        end = _without_tail(buffer, start, filled) if offset + filled == file.size else filled
+        for name in needles.keys() - found.keys():
+            begin = buffer.text.find(needles[name], start, end)
+            if begin >= 0:
+                found[name] = _found(buffer, begin, end, index + buffer.text.count(RECORD, start, begin))
+        if len(found) == len(needles):
+            break
+        index += buffer.text.count(RECORD, start, end)
+    return found
+
+
+def records_at(
+    folder: RankFolder, places: Collection[int], regions: Sequence[tuple[int, int, int]]
+) -> dict[int, Record]:
+    """Records by their places in the file, with their indices (:attr:`firstnan.read.prints.RankPrints.regions`).
+
+    Raises:
+        Doubt: the file is not what it was.
+    """
+    file = RecordFile(folder.values, BUFFER)
+    held: dict[Region, list[int]] = {}
+    starts = [offset for offset, _, _ in regions]
+    for place in sorted(places):
+        at = bisect_right(starts, place) - 1
+        if at < 0:
+            raise Doubt("a record before the first one")
+        held.setdefault(Region(*regions[at]), []).append(place)
+    found: dict[int, Record] = {}
+    for buffer, region in file.reread(held):
+        for place in held[region]:
+            begin = place - region.offset
+            if buffer.data[begin : begin + len(RECORD)] != RECORD:
+                raise Doubt("no record at this place")
+            index = region.first + buffer.text.count(RECORD, 0, begin)
+            found[place] = _found(buffer, begin, region.size, index)
+    return found
 
 
 def _needle(name: str) -> bytes:

@@ -10,6 +10,7 @@ from firstnan.answer.model import BenignRule, CollectiveReport, Report, Verdict,
 from firstnan.dump.language import Language
 from firstnan.dump.printable import NAME_LIMIT
 from firstnan.dump.ranges import format_ranges
+from firstnan.show.outline.agreement import agreement_headline, agreement_sections
 from firstnan.show.outline.calls import calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
 from firstnan.show.outline.commands import commands_section
@@ -37,7 +38,9 @@ _MOST_RULES = 6
 
 def outline(report: Report, settings: Settings) -> Outline:
     """The report as the view of ``settings`` asks for it."""
-    made = {View.FULL: _full, View.RANKS: _ranks, View.TRACE: _trace}[settings.view](report, settings)
+    made = {View.FULL: _full, View.RANKS: _ranks, View.TRACE: _trace, View.AGREE: _agree}[settings.view](
+        report, settings
+    )
     return Outline(made.headline, tuple(section for section in made.sections if section.blocks))
 
 
@@ -49,10 +52,16 @@ def _full(report: Report, settings: Settings) -> Outline:
         spread_section(report, settings),
         _symptoms(report, settings),
         calls_section(report.collectives, report.root_causes, settings),
-        *(() if groups else next_sections(report, settings)),
+        *agreement_sections(report, settings),
+        *(() if groups or report.disagreements else next_sections(report, settings)),
         *_rest(report, groups, settings),
     ]
     return Outline(_headline(report, groups, settings), tuple(sections))
+
+
+def _agree(report: Report, settings: Settings) -> Outline:
+    sections = agreement_sections(report, settings, whole=True)
+    return Outline(agreement_headline(report, settings), (*sections, input_section(report, (), settings)))
 
 
 def _told(report: Report, groups: Sequence[CauseGroup], settings: Settings) -> Iterable[Section]:
@@ -92,6 +101,8 @@ def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) 
     language = settings.language
     if groups:
         return _headline_of_causes(report, groups, settings)
+    if report.disagreements and report.verdict is not Verdict.ANOMALY:
+        return agreement_headline(report, settings)
     key = {
         Verdict.ANOMALY: "verdict.anomaly",
         Verdict.CLEAN: "verdict.clean" if report.complete else "verdict.clean_incomplete",

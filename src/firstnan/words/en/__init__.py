@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firstnan.words.en.agreement import AGREEMENT
 from firstnan.words.en.commands import COMMANDS
 from firstnan.words.en.evidence import EVIDENCE
 from firstnan.words.en.html import HTML
@@ -10,7 +11,7 @@ from firstnan.words.en.problems import PROBLEMS
 from firstnan.words.en.recording import RECORDING
 from firstnan.words.en.report import REPORT
 
-PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
+PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firstnan.words.zh.agreement import AGREEMENT
 from firstnan.words.zh.commands import COMMANDS
 from firstnan.words.zh.evidence import EVIDENCE
 from firstnan.words.zh.html import HTML
@@ -10,7 +11,7 @@ from firstnan.words.zh.problems import PROBLEMS
 from firstnan.words.zh.recording import RECORDING
 from firstnan.words.zh.report import REPORT
 
-PARTS = (REPORT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
+PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

@@ -1,0 +1,236 @@
+"""Communication calls whose result must be the same on all members, and messages that must arrive as they were sent.
+
+Rules, each tested under its name:
+
+``one_result_for_all``
+    all_reduce, broadcast and all_gather give every member the same tensor.
+``received_as_sent``
+    What a rank receives is what its peer sent: the n-th message of one direction and tag.
+``own_part_is_kept``
+    The source of a broadcast keeps its tensor; a gathered list holds the own input in the own place.
+``nothing_behind_a_doubtful_match``
+    Members with different numbers of calls (unless a file is cut), with two ways to name one group, or with different
+    shapes at one place are not compared from there on.
+``stale_results_say_nothing``
+    The result of an asynchronous call may be older than the data that arrived.
+
+One finding for each set of members: the first call in the order of the lowest rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from firstnan.agree.odd import odd_ranks
+from firstnan.agree.sources import Replica, Sources
+from firstnan.agree.tally import Count
+from firstnan.answer.model import (
+    Confidence,
+    Disagreement,
+    DisagreementKind,
+    DisagreementMechanism,
+    NotComparable,
+    Note,
+)
+from firstnan.dump.records import TensorStat
+from firstnan.operators.communication import CallKey, CommCall, group_id
+from firstnan.read.prints import EQUAL_RESULTS, UNUSABLE, CallPrints, RankPrints, canonical, column
+from firstnan.step.call_series import UNKNOWN_GROUP, Collective, Message, Series, series_of
+
+MOST_LOOKS = 16
+"""Calls of one series that are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The calls of one series on all members, place by place."""
+
+    series: Series
+    members: Mapping[int, CallPrints]
+    digests: Mapping[int, tuple[int, ...]]
+    length: int
+    """Places that are compared."""
+
+
+def disagreements(step: int, replicas: Mapping[int, Replica], sources: Sources, count: Count) -> list[Disagreement]:
+    """The first call of each set of members that did not give all of them the same."""
+    found: dict[tuple[int, ...], Disagreement] = {}
+    for line in _lines(replicas, count):
+        finding = _differing(step, line, replicas, sources, count)
+        known = None if finding is None else found.get(finding.ranks)
+        if finding is not None and (known is None or (finding.exec_order or 0) < (known.exec_order or 0)):
+            found[finding.ranks] = finding
+    return list(found.values())
+
+
+def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
+    """The series that can be compared; the others are counted."""
+    world = tuple(sorted(replicas))
+    world_id = group_id(world)
+    by_series: dict[Series, dict[int, list[CallPrints]]] = {}
+    for rank in world:
+        for prints in replicas[rank].prints.calls:
+            series = series_of(prints.key, rank, world, world_id)
+            if series is None:
+                count.leave_out(NotComparable.DOUBTFUL_MATCH, prints.count)
+                continue
+            if isinstance(series, Collective) and prints.key.api not in EQUAL_RESULTS:
+                continue  # every member gets another result
+            both = replace(series, sends=True) if isinstance(series, Message) else series
+            by_series.setdefault(both, {}).setdefault(rank, []).append(prints)
+    for series, members in by_series.items():
+        most = max(sum(prints.count for prints in parts) for parts in members.values())
+        if len(members) < 2:
+            count.leave_out(NotComparable.NO_PEER, most)
+        elif any(len(parts) > 1 for parts in members.values()) or (
+            isinstance(series, Collective) and series.key == UNKNOWN_GROUP
+        ):
+            count.leave_out(NotComparable.DOUBTFUL_MATCH, most)
+        else:
+            yield from _line(series, {rank: parts[0] for rank, parts in members.items()}, replicas, count)
+
+
+def _line(
+    series: Series, members: Mapping[int, CallPrints], replicas: Mapping[int, Replica], count: Count
+) -> Iterator[_Line]:
+    counts = {rank: prints.count for rank, prints in members.items()}
+    length, most = min(counts.values()), max(counts.values())
+    if any(made < most and not replicas[rank].truncated for rank, made in counts.items()):
+        count.leave_out(NotComparable.DOUBTFUL_MATCH, most)  # nothing_behind_a_doubtful_match
+        return
+    count.leave_out(NotComparable.NO_PEER, most - length)
+    columns = {rank: _column(series, rank, prints)[: 4 * length] for rank, prints in members.items()}
+    if not all(columns.values()):
+        count.leave_out(NotComparable.STALE, length)
+        return
+    first = next(iter(columns.values()))
+    alike = all(one == first for one in columns.values())
+    if alike and not any(prints.inconsistent for prints in members.values()):
+        usable = sum(one != UNUSABLE for one in column(first))
+        late = _late_checksums(members, length)
+        count.compared += usable - late
+        count.leave_out(NotComparable.CHECKSUM_OF_HOST_MEMORY, late)
+        count.leave_out(NotComparable.STALE, length - usable)
+        return
+    yield _Line(series, members, {rank: column(one) for rank, one in columns.items()}, length)
+
+
+def _late_checksums(members: Mapping[int, CallPrints], length: int) -> int:
+    """Calls whose statistics are equal and whose checksums are not."""
+    columns = [column(one.checksums)[:length] for one in members.values()]
+    if not all(columns):
+        return 0
+    return sum(len(set(values)) > 1 and UNUSABLE not in values for values in zip(*columns, strict=False))
+
+
+def _column(series: Series, rank: int, prints: CallPrints) -> bytes:
+    is_sender = isinstance(series, Message) and series.source == rank
+    return prints.sent if is_sender else prints.received
+
+
+def _differing(
+    step: int, line: _Line, replicas: Mapping[int, Replica], sources: Sources, count: Count
+) -> Disagreement | None:
+    """The first call that differs when it is read again."""
+    usable = sum(UNUSABLE not in values for values in zip(*line.digests.values(), strict=False))
+    count.leave_out(NotComparable.STALE, line.length - usable)
+    places = sorted(_places(line))[:MOST_LOOKS]
+    read = {rank: _read(step, rank, replicas[rank].prints, one, places, sources) for rank, one in line.members.items()}
+    for at in places:
+        found = {rank: known[at] for rank, known in read.items() if at in known}
+        if len(found) < len(line.members):
+            count.leave_out(NotComparable.NOT_REACHED, len(places))
+            count.compared += usable - len(places)
+            return None
+        tensors = {rank: _compared(line, rank, call) for rank, call in found.items()}
+        if len({tuple((one.dtype, one.shape) for one in held) for held in tensors.values()}) > 1:
+            count.leave_out(NotComparable.DOUBTFUL_MATCH, usable - at)
+            count.compared += at
+            return None
+        if _is_different(tensors) or any(at in one.inconsistent for one in line.members.values()):
+            count.compared += usable
+            return _told(step, line, found, tensors, at)
+    count.compared += usable
+    return None
+
+
+def _places(line: _Line) -> set[int]:
+    """Positions at which digests differ, or a rank contradicts itself."""
+    found = {
+        at
+        for at, values in enumerate(zip(*line.digests.values(), strict=False))
+        if len(set(values)) > 1 and UNUSABLE not in values
+    }
+    return found | {at for one in line.members.values() for at in one.inconsistent if at < line.length}
+
+
+def _read(
+    step: int, rank: int, prints: RankPrints, line: CallPrints, positions: Sequence[int], sources: Sources
+) -> dict[int, CommCall]:
+    """The calls of a series at these positions."""
+    places = {at: line.place(at) for at in positions}
+    found = sources.calls(step, rank, prints, set(places.values()))
+    read = {}
+    for at, place in places.items():
+        own = [call for call in found.get(place, ()) if CallKey.of(call) == line.key]
+        if len(own) == 1:
+            read[at] = own[0]
+    return read
+
+
+def _compared(line: _Line, rank: int, call: CommCall) -> tuple[TensorStat, ...]:
+    """The tensors that are held against those of the other members."""
+    is_sender = isinstance(line.series, Message) and line.series.source == rank
+    return call.sent if is_sender else call.received
+
+
+def _is_different(tensors: Mapping[int, Sequence[TensorStat]]) -> bool:
+    texts = {tuple(canonical(one) for one in held) for held in tensors.values()}
+    return len(texts) > 1 and all(held and None not in held for held in texts)
+
+
+def _told(
+    step: int,
+    line: _Line,
+    found: Mapping[int, CommCall],
+    tensors: Mapping[int, Sequence[TensorStat]],
+    at: int,
+) -> Disagreement:
+    ranks = tuple(sorted(line.members))
+    contradicts = tuple(rank for rank in ranks if at in line.members[rank].inconsistent)
+    values = {rank: tuple(canonical(one) for one in held) for rank, held in tensors.items()}
+    is_message = isinstance(line.series, Message)
+    odd = None if is_message else odd_ranks(values) or contradicts or None
+    first = found[ranks[0]]
+    api = "p2p" if isinstance(line.series, Message) else line.series.api
+    differing = next(
+        (place for place in zip(*tensors.values(), strict=False) if len({canonical(one) for one in place}) > 1),
+        tuple(held[0] for held in tensors.values()),
+    )
+    place = tuple(tensors)
+    explanation = Note("differ.why.result", {"api": api, "members": len(ranks)})
+    confidence = Confidence.LIKELY if odd is None else Confidence.CERTAIN
+    return Disagreement(
+        kind=DisagreementKind.COMMUNICATION,
+        step=step,
+        since_step=step,
+        ranks=ranks,
+        odd_ranks=odd,
+        op_name=first.name,
+        parameter=None,
+        exec_order=first.index,
+        per_rank=dict(zip(place, differing, strict=True)),
+        count=1,
+        of=line.length,
+        mechanism=DisagreementMechanism.COMM_CORRUPTION,
+        confidence=confidence,
+        explanation=Note("differ.why.received") if is_message else explanation,
+        evidence=tuple(
+            Note("evidence.call_name", {"rank": rank, "op_name": found[rank].name})
+            for rank in ranks
+            if found[rank].name != first.name
+        ),
+    )
