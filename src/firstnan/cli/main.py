@@ -332,6 +332,12 @@ def _demo_in(folder: Path, chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _compare(chosen: argparse.Namespace) -> int:
+    from firstnan.cli.commands import compare
+
+    return compare.run(chosen, _terminal(chosen))
+
+
 def _watch(chosen: argparse.Namespace) -> int:
     from firstnan.cli.commands import watch
 
@@ -360,6 +366,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "scan": _scan,
     "merge": _merge,
     "show": _show,
+    "compare": _compare,
     "watch": _watch,
     "completion": _completion,
     "rules": _rules,

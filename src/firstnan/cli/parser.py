@@ -60,6 +60,15 @@ exit codes:
   2  usage: the request makes no sense, or stdout could not be written
 """
 
+EXIT_CODES_OF_COMPARE = """\
+exit codes:
+  0  no difference, and everything was compared
+  1  a difference was found
+  2  usage: the request makes no sense, or the answer could not be written
+  3  nothing readable at one of the paths
+  4  undecided: no difference, but not everything could be compared
+"""
+
 EXIT_CODES_OF_COMPLETION = """\
 exit codes:
   0  the script is printed
@@ -223,6 +232,30 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     place.add_argument("--at", type=_whole_number, metavar="INDEX", help="the record with this index, counted from 0")
     show.add_argument("--around", type=_around, default=5, metavar="K", help="records before and after it (default: 5)")
     _words(show)
+
+    compare = _command(
+        commands,
+        "compare",
+        "a good and a bad run of one program, or two steps: where their numbers first leave each other",
+        exit_codes=EXIT_CODES_OF_COMPARE,
+    )
+    compare.add_argument("a", type=Path, metavar="A", help="the good run, or the earlier step")
+    compare.add_argument("b", type=Path, metavar="B", help="the bad run, or the later step")
+    compare.add_argument(
+        "--noise", type=Path, metavar="C", help="a second good run: what it differs from A by is no difference"
+    )
+    compare.add_argument("--step", type=_numbers, metavar="LIST", help="only these steps")
+    compare.add_argument("--ranks", type=_numbers, metavar="LIST", help="only these ranks")
+    compare.add_argument("--jobs", type=_jobs, metavar="N", help="processes (default: the cores available)")
+    compare.add_argument(
+        "--format",
+        choices=[Format.TEXT.value, Format.JSON.value, Format.HTML.value],
+        help="form of the answer (default: from the name of the output file, else text)",
+    )
+    compare.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside a dump"
+    )
+    _words(compare)
 
     watch = _command(
         commands,

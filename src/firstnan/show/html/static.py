@@ -7,7 +7,7 @@ from html import escape
 
 from firstnan.answer.model import Report
 from firstnan.dump.language import Language
-from firstnan.show.outline.model import Block, Code, Field, Item, Line, Paragraph, Section, Table, Tone
+from firstnan.show.outline.model import Block, Code, Field, Item, Line, Outline, Paragraph, Section, Table, Tone
 from firstnan.show.outline.sections import outline
 from firstnan.show.reporter import Settings
 from firstnan.words import default_language
@@ -26,7 +26,11 @@ _TONES = {
 
 def fragment(report: Report, language: Language | None = None) -> str:
     """One ``div`` with the text report's content; in the language of the locale unless one is given."""
-    content = outline(report, Settings(language=language or default_language()))
+    return of_outline(outline(report, Settings(language=language or default_language())))
+
+
+def of_outline(content: Outline) -> str:
+    """Any outline as one ``div``."""
     parts = [f'<p style="font-size: 1.15em; font-weight: 600">{_line(content.headline)}</p>']
     for section in content.sections:
         parts += _section(section)
