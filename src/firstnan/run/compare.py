@@ -17,7 +17,7 @@ from firstnan.rank import comparing
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.run import engines
-from firstnan.run.engines import Failed
+from firstnan.run.engine import Failed
 
 _Key = tuple[int, int]
 
