@@ -12,12 +12,13 @@ PACKAGE := $(VENV)/package-$(HERE)
 # One after the other, whatever MAKEFLAGS say: the tests come last.
 .NOTPARALLEL:
 
-.PHONY: help demo test browser lint types package skill docs cluster unit format readme clean test-oldest audit bundle fuzz
+.PHONY: help demo test browser torch torch-where-it-is lint types package skill docs cluster unit format readme clean test-oldest audit bundle fuzz
 
 help:
 	@echo "make demo     find the NaN in the example dump (examples/dp2-tp2)"
 	@echo "make test     all checks: lint, types, package, skill, docs, tests"
 	@echo "make unit     the tests alone, but for those on a Ray cluster"
+	@echo "make torch    the tests that need torch, in .venv-torch"
 	@echo "make cluster  the tests on a Ray cluster"
 	@echo "make skill    dist/nan-overflow-detection: the skill for machines with Python alone"
 	@echo "make bundle   archives for machines without a network (docs/offline-install.md)"
@@ -33,7 +34,7 @@ demo: $(PACKAGE)
 	@echo '$$ firstnan analyze examples/dp2-tp2'
 	@$(RUN) firstnan analyze examples/dp2-tp2 || test $$? -eq 1  # 1: an anomaly was found, as it should be
 
-test: browser lint types package skill docs cluster unit
+test: browser lint types package skill docs cluster torch-where-it-is unit
 
 # Headless Chromium for the tests of HTML reports, on CI machines that have apt.
 browser:
@@ -60,6 +61,25 @@ docs: $(READY)
 # In a process of their own: Ray ends the process that uses it when one of its nodes is lost.
 cluster: $(READY)
 	$(VENV)/bin/python tools/check_ray.py
+
+# In an environment of their own, so that those of the core stay light.
+TORCH := .venv-torch
+TORCH_READY := $(TORCH)/ready-$(HERE)
+torch: $(TORCH_READY)
+	$(TORCH)/bin/python -m pytest -m torch tests/recording tests/replaying
+
+# On CI machines, where they have torch; elsewhere these tests are skipped, and `make torch` runs them.
+torch-where-it-is:
+	@if [ "$(CI)" != true ]; then echo "tests that need torch: skipped here, make torch runs them"; \
+	elif $(MAKE) --no-print-directory $(TORCH_READY) >/dev/null 2>&1; then $(MAKE) --no-print-directory torch; \
+	else echo "tests that need torch: skipped, it cannot be installed here"; fi
+
+$(TORCH_READY): pyproject.toml
+	$(CHECK_PYTHON)
+	$(PYTHON) -m venv --clear $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --upgrade pip
+	$(TORCH)/bin/python -m pip install --quiet --group torch --editable .
+	@touch $@
 
 # Last in `test`, so that the count of tests is the closing line.
 unit: export FIRSTNAN_SCREENSHOTS := $(or $(FIRSTNAN_SCREENSHOTS),$(CURDIR)/build/screenshots)
@@ -91,7 +111,7 @@ readme: $(READY)
 	$(VENV)/bin/python tools/docs_output.py
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TORCH) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 define CHECK_PYTHON
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.x ...")'

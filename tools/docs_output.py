@@ -1,7 +1,8 @@
 """Keeps the program output shown in ``docs/`` true.
 
 ``python tools/docs_output.py`` runs every ``console`` block and puts what came out in its place; ``--check`` changes
-nothing and ends with 1 where a block is not what comes out; names of pages limit both. A block is a shell's session::
+nothing and ends with 1 where a block is not what comes out; names of pages limit both. ``--torch`` does it for the
+sessions of ``firstnan replay`` in ``text`` blocks, which need torch. A block is a shell's session::
 
     ```console
     $ firstnan analyze examples/dp2-tp2 | sed '/^$/q'
@@ -28,7 +29,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^(?P<indent> *)```console\n(?P<session>.*?)^ *```$", re.M | re.S)
+BLOCK = re.compile(r"^(?P<indent> *)```(?P<fence>console)\n(?P<session>.*?)^ *```$", re.M | re.S)
+TORCH_BLOCK = re.compile(r"^(?P<indent> *)```(?P<fence>text)\n(?P<session>\$ firstnan replay.*?)^ *```$", re.M | re.S)
+"""Sessions of ``firstnan replay``, which needs torch: renewed and checked where there is torch (``--torch``)."""
 LINKED = ("examples", "tests")
 CHECKOUT = "/home/you/firstnan"
 """How the checkout's own path is shown."""
@@ -40,9 +43,9 @@ def pages() -> list[Path]:
     return sorted(DOCS.rglob("*.md"))
 
 
-def commands(page: str) -> list[str]:
+def commands(page: str, blocks: re.Pattern[str] = BLOCK) -> list[str]:
     """The commands of a page's sessions, in order."""
-    return [line for block in BLOCK.finditer(page) for line in _commands(block)]
+    return [line for block in blocks.finditer(page) for line in _commands(block)]
 
 
 def _commands(block: re.Match[str]) -> Iterator[str]:
@@ -62,9 +65,9 @@ def _commands(block: re.Match[str]) -> Iterator[str]:
         yield "\n".join(command)
 
 
-def renewed(page: str) -> str:
+def renewed(page: str, blocks: re.Pattern[str] = BLOCK) -> str:
     """The page with what its commands print today."""
-    printed = iter(outputs(commands(page)))
+    printed = iter(outputs(commands(page, blocks)))
 
     def block(match: re.Match[str]) -> str:
         indent = match["indent"]
@@ -73,9 +76,9 @@ def renewed(page: str) -> str:
             first, *rest = command.split("\n")
             lines += [PROMPT + first, *(MORE + line for line in rest), *next(printed).rstrip().splitlines()]
         body = "".join(f"{indent}{line}".rstrip() + "\n" for line in lines)
-        return f"{indent}```console\n{body}{indent}```"
+        return f"{indent}```{match['fence']}\n{body}{indent}```"
 
-    return BLOCK.sub(block, page)
+    return blocks.sub(block, page)
 
 
 def outputs(session: list[str]) -> list[str]:
@@ -125,11 +128,12 @@ def outputs(session: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Renew or check; gives the exit code."""
     check = "--check" in arguments
-    named = [Path(argument).resolve() for argument in arguments if argument != "--check"]
+    blocks = TORCH_BLOCK if "--torch" in arguments else BLOCK
+    named = [Path(argument).resolve() for argument in arguments if not argument.startswith("--")]
     stale = False
     for page in named or pages():
         shown = page.read_text("utf-8")
-        today = renewed(shown)
+        today = renewed(shown, blocks)
         if today == shown:
             continue
         stale = True

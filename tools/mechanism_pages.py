@@ -47,6 +47,8 @@ class Room:
     def section(self) -> str:
         """Of the documentation's page."""
         command = f"```console\n$ firstnan analyze examples/small/{self.kind} | {_SHOWN}\n```"
+        if self.kind == MechanismKind.DEVICE_FAULT.value:  # shown where torch is needed to show it
+            command = "[The whole story](../replay.md)."
         link = f"[Program and report](../gallery/{self.kind}.md)."
         return (
             f"## {self.kind}\n\n{self.what}\n\n**Proof.** {self.proof}\n\n**Example.** {self.example} {link}\n\n"

@@ -12,6 +12,7 @@ A program gives ``model()`` and ``step(model, rank)``; its constants change how 
     LEVEL = "mix"      level of the dump
     RISK = "FOCUS"     risk_level (FOCUS is what MSProbe takes when nothing is said)
     SUMMARY = "statistics"
+    TASK = "statistics"  "tensor" saves the elements besides, for firstnan replay
     DUMP_RANKS = None  ranks whose dump is kept; None: all of them
 
 ``before_msprobe(rank)``, where there is one, imitates a fault that no program can order: a device or a network that
@@ -61,14 +62,15 @@ def run_rank(name: str, rank: int, ranks: int, port: int, target: Path) -> None:
         numpy.unicode_ = numpy.str_
     from msprobe.pytorch import PrecisionDebugger
 
+    task = getattr(program, "TASK", "statistics")
     config = {
-        "task": "statistics",
+        "task": task,
         "dump_path": str(target),
         "rank": [],
         "step": [],
         "level": getattr(program, "LEVEL", "mix"),
         "risk_level": getattr(program, "RISK", "FOCUS"),
-        "statistics": {
+        task: {
             "scope": [],
             "list": [],
             "data_mode": ["all"],
@@ -109,7 +111,8 @@ def collect(name: str) -> None:
             for rank in sorted(step.iterdir()):
                 if kept is None or int(rank.name.removeprefix("rank")) in kept:
                     shutil.copytree(rank, DUMPS / name / step.name / rank.name)
-                    hide_paths(DUMPS / name / step.name / rank.name / "stack.json")
+                    for file in ("stack.json", "dump.json"):
+                        hide_paths(DUMPS / name / step.name / rank.name / file)
 
 
 def hide_paths(file: Path) -> None:
@@ -117,6 +120,7 @@ def hide_paths(file: Path) -> None:
     text = file.read_text("utf-8").replace(str(HERE), "/workspace/examples/small/programs")
     text = re.sub(r"/[^ \",]*/site-packages(?=/)", "/opt/venv/lib/python3.11/site-packages", text)
     text = re.sub(r"/[^ \",]*/lib/python3\.\d+(?=/(?!site-packages))", "/opt/python/lib/python3.11", text)
+    text = re.sub(r'"dump_data_dir": "[^"]*"', '"dump_data_dir": "/workspace/dump"', text)
     file.write_text(text, "utf-8")
 
 

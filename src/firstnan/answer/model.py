@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from firstnan.answer import load
 from firstnan.answer.growth import Growth
+from firstnan.answer.replay import Replay, ReplaySummary
 from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
@@ -115,6 +116,8 @@ class MechanismKind(Enum):
     """A value clamped at the dtype's limit earlier on, from which the bad value follows."""
     DIVERGENCE = "divergence"
     """Values that grew from step to step until one overflowed."""
+    DEVICE_FAULT = "device_fault"
+    """The CPU does not get the recorded result from the recorded inputs (``firstnan replay``)."""
     DEVICE_FAULT_SUSPECTED = "device_fault_suspected"
     """Small finite inputs, a result beyond what arithmetic allows, peers finite."""
     UNKNOWN = "unknown"
@@ -233,6 +236,8 @@ class RootCause(Struct, frozen=True):
     advice: tuple[Note, ...] = field(default=(), name="advice_notes")
     alternatives: tuple[Alternative, ...] = ()
     run_up: tuple[RunUp, ...] = ()
+    replay: Replay | None = None
+    """What the CPU makes of the record's inputs; None where it was not asked."""
 
     @property
     def is_inside_module(self) -> bool:
@@ -469,14 +474,23 @@ class Report(Struct, frozen=True):
     agreement: Agreement = Agreement()
     """How much of this was compared."""
     verdict_agreement: AgreementVerdict = AgreementVerdict.UNKNOWN
+    replayed: ReplaySummary | None = None
+    """Which records were run again on the CPU; None: none was asked for."""
 
     run_up_steps: tuple[Growth, ...] = ()
     """What grew from step to step before the first bad one: an activation, a weight, a gradient (those that did)."""
 
     @property
     def exit_code(self) -> int:
-        """0 clean and complete, 1 anomaly or ranks that differ, 4 undecided."""
+        """0 clean and complete, 1 anomaly or ranks that differ, 4 undecided; a replay that answers nothing is undecided."""
+        if self.replayed is not None and self.replayed.is_open and not self._blames_device:
+            return 4
         return 1 if self.verdict_agreement is AgreementVerdict.DIFFER else self.exit_code_of_values
+
+    @property
+    def _blames_device(self) -> bool:
+        """Some record is not what the CPU gets."""
+        return any(cause.replay is not None and cause.replay.verdict.blames_device for cause in self.root_causes)
 
     @property
     def exit_code_of_values(self) -> int:

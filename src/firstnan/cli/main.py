@@ -285,6 +285,33 @@ def _show(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _replay(chosen: argparse.Namespace) -> int:
+    from firstnan.run import replay
+
+    form = _form(chosen)
+    _check_targets(chosen, chosen.path)
+    if chosen.repro is not None:
+        check_folder(chosen.repro)
+    if chosen.rank is not None and chosen.op is None and not chosen.all:
+        raise UsageError("--rank goes with --op or --all")
+    replay.check_torch()
+    options = command_line.options(chosen)
+    settings = _settings(chosen, View.FULL)
+    _say_what_is_lacking(settings.language)
+    request = replay.Request(chosen.rank, chosen.op, chosen.all, chosen.budget)
+
+    def run() -> Report:
+        with ReadingProgress(settings.language) as progress:
+            return replay.replay(chosen.path, request, options, progress)
+
+    report = _worked(options, run)
+    code = _deliver(report, form, settings, chosen)
+    if chosen.repro is not None:
+        written = replay.write_repro(chosen.path, report, request, chosen.repro)
+        _say(text("output.written", settings.language, file=Words(printable(str(written)))))
+    return code
+
+
 def _rules(chosen: argparse.Namespace) -> int:
     _put(pipeline.rules_text(chosen.rules), is_text=True)
     return 0
@@ -369,6 +396,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "compare": _compare,
     "watch": _watch,
     "completion": _completion,
+    "replay": _replay,
     "rules": _rules,
     "schema": _schema,
     "demo": _demo,

@@ -48,6 +48,15 @@ exit codes:
   3  nothing readable at the path
 """
 
+EXIT_CODES_OF_REPLAY = """\
+exit codes:
+  0  clean and complete, and every record that was run is what the CPU gets
+  1  anomaly found
+  2  usage: the request makes no sense, torch is not installed, or the report could not be written
+  3  nothing readable at the path
+  4  undecided: no record could be run (the tensors are not in the dump), the time was up, or nothing could be judged
+"""
+
 EXIT_CODES_OF_RULES = """\
 exit codes:
   0  the rules are printed
@@ -273,6 +282,18 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     watch.add_argument("--jobs", type=_jobs, metavar="N", help="processes (default: the cores available)")
     _showing(watch, [Format.TEXT, Format.MARKDOWN, Format.JSON])
 
+    replay = _command(
+        commands,
+        "replay",
+        "run the suspect records again on the CPU: numerics, dtype, or device (extra: firstnan[replay])",
+        "Needs the tensors of the records (task 'tensor'); without them it prints the configuration that dumps them.",
+        EXIT_CODES_OF_REPLAY,
+    )
+    _input(replay)
+    _replay(replay)
+    _reading(replay, ranks=False)
+    _showing(replay, [form for form in Format if form is not Format.MISSION])
+
     rules = _command(
         commands,
         "rules",
@@ -371,6 +392,20 @@ def _input(command: argparse.ArgumentParser) -> None:
 def _rank(command: argparse.ArgumentParser) -> None:
     words = "the rank (not needed when PATH holds one rank only)"
     command.add_argument("--rank", type=_whole_number, metavar="N", help=words)
+
+
+def _replay(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("what is run")
+    group.add_argument("--rank", type=_whole_number, metavar="R", help="the rank of --op or --all")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--op", metavar="NAME", help="this record alone (default: the records of every cause)")
+    which.add_argument("--all", action="store_true", help="every record of the rank, or of every rank")
+    group.add_argument(
+        "--budget", type=_duration, metavar="TIME", help="stop after this time, such as 30s or 10m (with --all: 10m)"
+    )
+    group.add_argument(
+        "--repro", type=Path, metavar="DIR", help="write repro.py and the record's inputs there, to run on a device"
+    )
 
 
 def _reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
@@ -502,6 +537,16 @@ def _jobs(text: str) -> int:
     if not 1 <= count <= 4096:
         raise argparse.ArgumentTypeError("at least 1 and at most 4096")
     return count
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _duration(text: str) -> float:
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+    if not number.isascii() or not number.isdigit() or not int(number) or len(number) > 6:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time such as 30s, 10m or 1h")
+    return int(number) * _UNITS[unit]
 
 
 def _around(text: str) -> int:

@@ -24,6 +24,7 @@ from firstnan.show.outline.model import (
     data,
     sentence,
 )
+from firstnan.show.outline.replay import replay_blocks
 from firstnan.show.reporter import Settings
 from firstnan.words import Words, has, number, text
 
@@ -56,8 +57,13 @@ def cause_sections(
     return (
         Section(title("where"), tuple(_place(group, settings))),
         Section(title("why"), tuple(_reason(group.cause, settings))),
+        *_replayed(group.cause, title("replay"), settings),
         Section(title("advice"), _numbered((*first, *_advice(group.cause)), language)),
     )
+
+
+def _replayed(cause: RootCause, title: str, settings: Settings) -> tuple[Section, ...]:
+    return () if cause.replay is None else (Section(title, tuple(replay_blocks(cause.replay, settings.language))),)
 
 
 def place_fields(group: CauseGroup, language: Language) -> Iterable[Field]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from firstnan.answer.model import Mechanism, MechanismKind, Note, NoteValue, Report, RootCause, Where
+from firstnan.answer.replay import ReplayVerdict
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.values import ValueState
@@ -68,6 +69,8 @@ def mechanism_words(mechanism: Mechanism, language: Language) -> Words:
 
 def value_word(cause: RootCause) -> str:
     """What the first bad value is, as a key of ``value.*``: of the outputs, else of the inputs."""
+    if cause.replay is not None and cause.replay.verdict is ReplayVerdict.VALUES_DIFFER:
+        return "wrong"
     for tensors in (cause.outputs, cause.inputs):
         states = {tensor.state for tensor in tensors if tensor.state.is_bad}
         if ValueState.NAN in states:

@@ -27,6 +27,7 @@ from firstnan.show.outline.headline import (
 )
 from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
 from firstnan.show.outline.model import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
+from firstnan.show.outline.replay import replayed_sections, told_sections
 from firstnan.show.outline.spread import spread_section
 from firstnan.show.reporter import Settings, View
 from firstnan.words import Words, has, text
@@ -46,9 +47,12 @@ def outline(report: Report, settings: Settings) -> Outline:
 
 def _full(report: Report, settings: Settings) -> Outline:
     groups = group_causes(report.root_causes)
+    named = frozenset((cause.step, cause.rank, cause.op_name) for cause in report.root_causes)
     sections = [
         *_told(report, groups, settings),
         growth_section(report, settings),
+        *told_sections(report.replayed, named, settings),
+        *replayed_sections(report.replayed, settings),
         spread_section(report, settings),
         _symptoms(report, settings),
         calls_section(report.collectives, report.root_causes, settings),

@@ -9,9 +9,10 @@ from firstnan.words.en.html import HTML
 from firstnan.words.en.mechanisms import MECHANISMS
 from firstnan.words.en.problems import PROBLEMS
 from firstnan.words.en.recording import RECORDING
+from firstnan.words.en.replay import REPLAY
 from firstnan.words.en.report import REPORT
 
-PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
+PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, REPLAY, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

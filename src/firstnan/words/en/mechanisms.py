@@ -228,8 +228,8 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.name": "mechanism not known",
     "mechanism.unknown.why": "The place is known; the recorded statistics do not tell why the value turned bad.",
     "mechanism.unknown.advice": (
-        "Dump this operator again with task 'tensor' (list or scope set to it) and look at the elements, and with "
-        "risk_level ALL so that casts and copies around it are recorded."
+        "Dump this operator again with task 'tensor' (list set to it) and give that dump to 'firstnan replay', which "
+        "tells numerics from the device; and dump with risk_level ALL, so that casts and copies around it are recorded."
     ),
     "mechanism.unknown.advice.module": (
         "Dump again with level mix, so that the operators inside this module are recorded: which of them it was is "

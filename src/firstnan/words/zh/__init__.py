@@ -9,9 +9,10 @@ from firstnan.words.zh.html import HTML
 from firstnan.words.zh.mechanisms import MECHANISMS
 from firstnan.words.zh.problems import PROBLEMS
 from firstnan.words.zh.recording import RECORDING
+from firstnan.words.zh.replay import REPLAY
 from firstnan.words.zh.report import REPORT
 
-PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, HTML, COMMANDS, RECORDING)
+PARTS = (REPORT, AGREEMENT, MECHANISMS, PROBLEMS, EVIDENCE, REPLAY, HTML, COMMANDS, RECORDING)
 """The areas; no key stands in two of them (tested)."""
 
 MESSAGES: dict[str, str] = {key: template for part in PARTS for key, template in part.items()}

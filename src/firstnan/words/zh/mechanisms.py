@@ -194,8 +194,8 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.name": "机理未知",
     "mechanism.unknown.why": "位置已知；已记录的统计量不足以说明该值为何变坏。",
     "mechanism.unknown.advice": (
-        "用 task 'tensor'（list 或 scope 设为该算子）重新 dump 并查看元素，同时把 risk_level 设为 ALL，"
-        "以便记录其前后的类型转换和复制。"
+        "用 task 'tensor'（list 设为该算子）重新 dump，交给 'firstnan replay' 区分数值问题和设备问题；"
+        "再把 risk_level 设为 ALL 采集一次，以便记录其前后的类型转换和复制。"
     ),
     "mechanism.unknown.advice.module": ("用 level mix 重新 dump，以便记录该模块内部的算子：目前不知道是其中哪一个。"),
     "mechanism.unknown.advice.received": (

@@ -1,0 +1,1 @@
+"""Recorded operators as functions of torch: what a repro takes along. Nothing here imports firstnan."""
