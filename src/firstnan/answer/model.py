@@ -482,7 +482,7 @@ class Report(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 clean and complete, 1 anomaly or ranks that differ, 4 undecided; a replay that answers nothing is undecided."""
+        """0 clean and complete, 1 anomaly or ranks that differ, 4 undecided, as is a replay that answers nothing."""
         if self.replayed is not None and self.replayed.is_open and not self._blames_device:
             return 4
         return 1 if self.verdict_agreement is AgreementVerdict.DIFFER else self.exit_code_of_values
