@@ -107,6 +107,7 @@ format: $(READY)
 
 readme: $(READY)
 	$(VENV)/bin/python tools/mechanism_pages.py
+	$(VENV)/bin/python tools/command_pages.py
 	$(VENV)/bin/python tools/readme_output.py
 	$(VENV)/bin/python tools/docs_output.py
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import firstnan
 from firstnan.answer.model import Report
+from firstnan.cli import delivery
 from firstnan.cli import main as cli
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import EngineKind, Options
@@ -252,13 +253,13 @@ def test_a_mission_file_in_the_dump_is_refused(calls: Calls, dump: Path, capsys:
 def test_what_is_not_installed_is_told_in_one_line(
     dump: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "HAS_RICH", False)
-    monkeypatch.setattr(cli, "HAS_STRINGZILLA", False)
+    monkeypatch.setattr(delivery, "HAS_RICH", False)
+    monkeypatch.setattr(delivery, "HAS_STRINGZILLA", False)
     _, out, err = run(["analyze", dump], capsys)
     assert out.startswith("+Inf began")
     assert err.count("\n") == 1
     assert "without stringzilla (search is slower), rich (no colours, no progress bar)" in err
-    monkeypatch.setattr(cli, "HAS_RICH", True)
+    monkeypatch.setattr(delivery, "HAS_RICH", True)
     assert run(["analyze", dump], capsys)[2] == (
         "firstnan: running without stringzilla (search is slower); the answer is the same\n"
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from firstnan.cli.parser import EXIT_CODES, parser
+from firstnan.cli.arguments import REPORT_EXIT_CODES
+from firstnan.cli.parser import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = ["README.md", "README.zh.md"]
@@ -30,7 +31,7 @@ def test_links_lead_somewhere(readme: str) -> None:
 @pytest.mark.parametrize("readme", READMES)
 def test_every_exit_code_is_told(readme: str) -> None:
     text = (ROOT / readme).read_text("utf-8")
-    codes = re.findall(r"^  (\d+)  ", EXIT_CODES, re.MULTILINE)
+    codes = re.findall(r"^  (\d+)  ", REPORT_EXIT_CODES, re.MULTILINE)
     assert len(codes) == 5
     assert [code for code in codes if f"| {code} |" not in text] == []
 

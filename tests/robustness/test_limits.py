@@ -19,7 +19,6 @@ from three_ranks import OTHER, ROOT, rank_folder, write
 from work import lines
 
 import firstnan
-from firstnan.cli import main as cli
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.problems import ProblemKind
@@ -31,7 +30,7 @@ from firstnan.read.records import full_reader
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.records.values import LONGEST_SLOT, MAX_NESTING
 from firstnan.read.sources import files
-from firstnan.run import rank_passes
+from firstnan.run import pipeline, rank_passes
 
 MB = 1 << 20
 
@@ -151,7 +150,7 @@ def test_out_of_memory_elsewhere_ends_with_3(root: Path, monkeypatch: pytest.Mon
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(cli.pipeline, "analyze", full)
+    monkeypatch.setattr(pipeline, "analyze", full)
     answer = ask("analyze", root)
     assert (answer.code, answer.report) == (3, {})
     assert answer.said.startswith("firstnan: out of memory\n")

@@ -13,9 +13,9 @@ import pytest
 from asking import ask
 from three_ranks import ROOT, rank_folder, write
 
-from firstnan.cli import main as cli
 from firstnan.cli.output import check_target, write_whole
 from firstnan.dump.errors import OutputError, UsageError
+from firstnan.run import pipeline
 
 unix = pytest.mark.skipif(os.name != "posix", reason="shells and devices of Unix")
 FULL = Path("/dev/full")
@@ -240,7 +240,7 @@ def test_an_interrupt_ends_with_130(root: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.pipeline, "analyze", interrupt)
+    monkeypatch.setattr(pipeline, "analyze", interrupt)
     assert ask("analyze", root).code == 130
 
 

@@ -1,34 +1,49 @@
-"""One file a command: ``run`` carries it out and gives the exit code.
+"""One file a command: the table of contents of the command line.
 
-Nothing here prints: what a command says goes through the :class:`Terminal` it is given.
+A command is a module: its docstring is its help (the first line the summary, the rest what is said below the options),
+``EXIT_CODES`` what it ends with, ``add_arguments`` its arguments, ``run`` its work. A new command is a module here and
+its name in :data:`NAMES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+import argparse
+from importlib import import_module
+from typing import Protocol, cast
 
-from msgspec import Struct
-
-from firstnan.dump.language import Language
-from firstnan.show.reporter import Settings
-
-
-class Put(Protocol):
-    """Writes the answer to stdout; text is fitted to the encoding there, everything else is UTF-8."""
-
-    def __call__(self, content: str, *, is_text: bool) -> None: ...
+NAMES = (
+    *("analyze", "ranks", "agree", "trace"),
+    *("scan", "merge", "show", "compare", "watch"),
+    *("replay", "completion", "rules", "schema", "demo"),
+)
+"""Every command, in the order in which the help lists them."""
 
 
-class Terminal(Struct, frozen=True):
-    """What the person at the other end sees."""
+class Command(Protocol):
+    """What a command's module holds."""
 
-    say: Callable[[str], None]
-    """A line on stderr."""
-    put: Put
-    settings: Settings
-    """Language, width and colour for stdout."""
+    EXIT_CODES: str
+    """What each exit code of the command means, for its help."""
 
-    @property
-    def language(self) -> Language:
-        return self.settings.language
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the command's arguments."""
+        ...
+
+    def run(self, chosen: argparse.Namespace) -> int:
+        """Does the work; gives the exit code.
+
+        Raises:
+            FirstnanError: what goes wrong, with a hint what to do.
+        """
+        ...
+
+
+def load(name: str) -> Command:
+    """The command with a name of :data:`NAMES`."""
+    return cast(Command, import_module(f"{__name__}.{name}"))
+
+
+def help_of(name: str) -> tuple[str, str]:
+    """A command's summary, a sentence, and what its help says below the options."""
+    summary, _, rest = (import_module(f"{__name__}.{name}").__doc__ or "").strip().partition("\n")
+    return summary.strip(), rest.strip()

@@ -1,36 +1,67 @@
-"""``firstnan compare``: a good and a bad run of one program, or two steps."""
+"""A good and a bad run of one program, or two steps: where their numbers first leave each other."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from msgspec.structs import replace
-
-from firstnan.cli import parser
-from firstnan.cli.commands import Terminal
+from firstnan.cli import arguments
+from firstnan.cli.arguments import add_words, jobs, numbers
+from firstnan.cli.delivery import language_of, target_of
 from firstnan.cli.output import check_target, write_whole
+from firstnan.cli.terminal import colour, put, say, width
 from firstnan.dump.options import Options
 from firstnan.dump.printable import printable
-from firstnan.show.reporter import Format
+from firstnan.show import Format, Settings
 from firstnan.words import Words, text
 
+EXIT_CODES = """\
+exit codes:
+  0  no difference, and everything was compared
+  1  a difference was found
+  2  usage: the request makes no sense, or the answer could not be written
+  3  nothing readable at one of the paths
+  4  undecided: no difference, but not everything could be compared
+"""
 
-def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", type=Path, metavar="A", help="the good run, or the earlier step")
+    parser.add_argument("b", type=Path, metavar="B", help="the bad run, or the later step")
+    parser.add_argument(
+        "--noise", type=Path, metavar="C", help="a second good run: what it differs from A by is no difference"
+    )
+    parser.add_argument("--step", type=numbers, metavar="LIST", help="only these steps")
+    parser.add_argument("--ranks", type=numbers, metavar="LIST", help="only these ranks")
+    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes (default: the cores available)")
+    parser.add_argument(
+        "--format",
+        choices=[Format.TEXT.value, Format.JSON.value, Format.HTML.value],
+        help="form of the answer (default: from the name of the output file, else text)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside a dump"
+    )
+    add_words(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
     """Shows the first difference; the exit code says whether there is one."""
     from firstnan.run.compare import compare
     from firstnan.show.comparison import render
 
-    form, target = parser.form(arguments), arguments.output
-    if target is not None and str(target) != "-":
-        for path in (arguments.a, arguments.b, arguments.noise):
+    form, target, language = arguments.form(chosen), target_of(chosen), language_of(chosen)
+    if target is not None:
+        for path in (chosen.a, chosen.b, chosen.noise):
             if path is not None:
                 check_target(target, path)
-    options = Options(steps=arguments.step, ranks=arguments.ranks, jobs=arguments.jobs)
-    found = compare(arguments.a, arguments.b, arguments.noise, options)
-    content = render(found, form, replace(terminal.settings, verbose=arguments.verbose))
-    if target is None or str(target) == "-":
-        terminal.put(content, is_text=form is Format.TEXT)
+    options = Options(steps=chosen.step, ranks=chosen.ranks, jobs=chosen.jobs)
+    found = compare(chosen.a, chosen.b, chosen.noise, options)
+    settings = Settings(language=language, verbose=chosen.verbose, width=width(), colour=target is None and colour())
+    content = render(found, form, settings)
+    if target is None:
+        put(content, is_text=form is Format.TEXT)
     else:
         write_whole(target, content.encode("utf-8"))
-        terminal.say(text("output.written", terminal.language, file=Words(printable(str(target)))))
+        say(text("output.written", language, file=Words(printable(str(target)))))
     return found.exit_code

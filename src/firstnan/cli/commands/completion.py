@@ -1,4 +1,8 @@
-"""``firstnan completion``: the script that makes a shell complete commands, options and their values."""
+"""Print the script that makes a shell complete commands and options.
+
+bash: eval "$(firstnan completion bash)"   zsh: eval "$(firstnan completion zsh)"
+fish: firstnan completion fish | source
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from firstnan.cli.commands import Terminal
+from firstnan.cli.arguments import add_language
+from firstnan.cli.terminal import put
 
 
 class Option(Struct, frozen=True):
@@ -31,15 +36,24 @@ class Command(Struct, frozen=True):
     """Words that may stand alone; empty: files."""
 
 
-def run(arguments: argparse.Namespace, terminal: Terminal, parser: argparse.ArgumentParser) -> int:
-    """Prints the script for the shell that was asked for."""
-    commands = tuple(described(parser))
-    write = {"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell]
-    terminal.put(write(commands), is_text=False)
-    return 0
-
-
+EXIT_CODES = """\
+exit codes:
+  0  the script is printed
+  2  usage: the request makes no sense, or stdout could not be written
+"""
 SHELLS = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    add_language(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Prints the script for the shell that was asked for."""
+    commands = tuple(described(chosen.program))
+    put({"bash": bash, "zsh": zsh, "fish": fish}[chosen.shell](commands), is_text=False)
+    return 0
 
 
 def described(parser: argparse.ArgumentParser) -> Iterator[Command]:

@@ -1,4 +1,7 @@
-"""``firstnan watch``: one line a step while a run writes its dump, and the report at the first anomaly."""
+"""Follow a run that writes its dump: one line a step, and the report at the first anomaly.
+
+An anomaly that the loss scaler may have skipped is final when the next step has shown that it was none.
+"""
 
 from __future__ import annotations
 
@@ -6,64 +9,82 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from firstnan.cli import parser
-from firstnan.cli.commands import Terminal
+from firstnan.cli.arguments import REPORT_EXIT_CODES, add_showing, jobs, seconds, whole_number
+from firstnan.cli.delivery import check_targets, deliver, form_of, settings_of
 from firstnan.cli.output import check_target, write_whole
+from firstnan.cli.terminal import say
 from firstnan.dump.errors import UsageError
+from firstnan.dump.language import Language
 from firstnan.dump.options import Options
-from firstnan.dump.printable import printable
-from firstnan.show import Format, load, render
-from firstnan.words import Words, text
+from firstnan.show import Format, View, render
+from firstnan.words import text
 
 if TYPE_CHECKING:
     from firstnan.run.watch import Event
 
 
-def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+EXIT_CODES = REPORT_EXIT_CODES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=Path, metavar="DIR", help="the folder that the run writes step*/rank* into")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="a page that is renewed after each step")
+    parser.add_argument(
+        "--world", type=whole_number, metavar="N", help="ranks of the run (default: the most of any step)"
+    )
+    _add_waiting(parser)
+    parser.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes (default: the cores available)")
+    add_showing(parser, [Format.TEXT, Format.MARKDOWN, Format.JSON])
+
+
+def _add_waiting(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("how long it waits (seconds)")
+    group.add_argument("--interval", type=seconds, default=2.0, metavar="S", help="between two looks (default: 2)")
+    group.add_argument(
+        "--settle", type=seconds, default=10.0, metavar="S", help="files count as finished after this (default: 10)"
+    )
+    group.add_argument(
+        "--timeout",
+        type=seconds,
+        default=600.0,
+        metavar="S",
+        help="without a change: absent ranks count as absent, and a run without a new step as ended (default: 600)",
+    )
+
+
+def run(chosen: argparse.Namespace) -> int:
     """Follows the run; the exit code is that of the report it ends with."""
     from firstnan.run.watch import Outcome, Pace, Watch
 
-    form, page = parser.form(arguments), arguments.html
-    for target in (page, arguments.output):
-        if target is not None:
-            check_target(target, arguments.path)
-    if page is not None and arguments.output is not None and page.resolve() == arguments.output.resolve():
-        raise UsageError(f"'{page}' cannot hold both the page and the report")
-    load(form)
-    pace = Pace(arguments.interval, arguments.settle, arguments.timeout, arguments.world)
+    form, page = form_of(chosen), chosen.html
+    check_targets(chosen, [chosen.path])
+    if page is not None:
+        check_target(page, chosen.path)
+        if chosen.output is not None and page.resolve() == chosen.output.resolve():
+            raise UsageError(f"'{page}' cannot hold both the page and the report")
+    settings = settings_of(chosen, View.FULL)
+    pace = Pace(chosen.interval, chosen.settle, chosen.timeout, chosen.world)
     undecided = False
     last: Event | None = None
-    for event in Watch([arguments.path], Options(rules=arguments.rules, jobs=arguments.jobs), pace).events():
-        terminal.say(line(event, terminal))
+    for event in Watch([chosen.path], Options(rules=chosen.rules, jobs=chosen.jobs), pace).events():
+        say(line(event, settings.language))
         undecided = undecided or event.outcome is Outcome.UNDECIDED
         last = event
         if page is not None and event.report is not None:
-            settings = replace(terminal.settings, redact=arguments.redact)
             write_whole(page, render(event.report, Format.HTML, settings).encode("utf-8"))
     if last is None or last.report is None:
         return 4
-    settings = replace(terminal.settings, redact=arguments.redact, verbose=arguments.verbose)
-    _deliver(render(last.report, form, settings), form, arguments.output, terminal)
-    return last.report.exit_code or (4 if undecided else 0)
+    return deliver(last.report, form, settings, chosen) or (4 if undecided else 0)
 
 
-def _deliver(content: str, form: Format, target: Path | None, terminal: Terminal) -> None:
-    if target is None or str(target) == "-":
-        terminal.put(content, is_text=form is Format.TEXT)
-        return
-    write_whole(target, content.encode("utf-8"))
-    terminal.say(text("output.written", terminal.language, file=Words(printable(str(target)))))
-
-
-def line(event: Event, terminal: Terminal) -> str:
+def line(event: Event, language: Language) -> str:
     """What became known, in one line."""
     report = event.report
     cause = report.root_causes[0] if report is not None and report.root_causes else None
     return text(
         f"watch.{event.outcome.value}",
-        terminal.language,
+        language,
         step="-" if event.step is None else event.step,
         ranks=0 if report is None else len(report.input.ranks),
         op="" if cause is None else cause.op_name,

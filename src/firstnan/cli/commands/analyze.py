@@ -1,0 +1,21 @@
+"""Everything: which rank, which operator, which line of code, and why."""
+
+from __future__ import annotations
+
+import argparse
+
+from firstnan.cli.arguments import REPORT_EXIT_CODES, add_input, add_reading, add_showing
+from firstnan.cli.delivery import report
+from firstnan.show import Format, View
+
+EXIT_CODES = REPORT_EXIT_CODES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_reading(parser)
+    add_showing(parser, [form for form in Format if form is not Format.MISSION])
+
+
+def run(chosen: argparse.Namespace) -> int:
+    return report(chosen, View.FULL)
