@@ -30,6 +30,7 @@ THIRD_PARTY = {
     "torch": {"recording.*", "replaying.*"},
     "numpy": {"replaying.*"},
     "torch_npu": {"replaying.repro_script"},
+    "mcp": {"serving.server"},
     "zstandard": {"read.sources.compressed"},
 }
 """Each package outside of the standard library, and the only modules that import it; ``*``: all may, ``package.*``: all
