@@ -14,7 +14,7 @@ from typing import Protocol, cast
 NAMES = (
     *("analyze", "ranks", "agree", "trace"),
     *("scan", "merge", "show", "compare", "watch"),
-    *("replay", "completion", "rules", "schema", "demo"),
+    *("replay", "mcp", "completion", "rules", "schema", "demo"),
 )
 """Every command, in the order in which the help lists them."""
 
