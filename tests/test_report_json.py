@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from firstnan.answer import load
 from firstnan.answer.model import MechanismKind, Note, Report
 from firstnan.answer.schema import json_schema
 from firstnan.dump.errors import InputError
@@ -158,6 +159,17 @@ def test_a_value_of_another_type_is_refused(place: tuple[str | int, ...], value:
     inside[place[-1]] = value
     with pytest.raises(InputError, match="damaged"):
         Report.from_dict(document)
+
+
+def test_a_name_in_json_is_that_of_a_statistic_everywhere_or_nowhere() -> None:
+    """Words that stand for numbers are found by the names of fields."""
+    texts: set[str] = set()
+    for part in json_schema()["$defs"].values():
+        for name, kind in part.get("properties", {}).items():
+            if {"type": "string"} in (kind, *kind.get("anyOf", ())) or kind.get("type") == "string":
+                texts.add(name)
+    assert {"Max", "Min", "Mean", "Norm", "magnitude_in", "params"} <= load._numeric()
+    assert texts & load._numeric() == set()
 
 
 def test_a_deeply_nested_value_is_refused() -> None:

@@ -234,6 +234,11 @@ def other_rank(text: str) -> str:
     return with_rank(text, msgspec.msgpack.encode(raw))
 
 
+def with_calls(text: str, content: bytes) -> str:
+    raw = msgspec.msgpack.decode(zlib.decompress(base64.b64decode(json.loads(text)["ranks"][0]["data"])))
+    return with_rank(text, msgspec.msgpack.encode({**raw, "calls": content}))
+
+
 ARRAY, MAP, ENDLESS = b"\x91", b"\x81", b"\xff\xff\xff\xff"
 DAMAGE: dict[str, Callable[[str], str]] = {
     "cut": lambda text: text[: len(text) // 2],
@@ -270,6 +275,10 @@ DAMAGE: dict[str, Callable[[str], str]] = {
     "a text of more than there is": lambda text: with_rank(text, MAP + b"\xa6folder" + b"\xdb" + ENDLESS),
     "a text that is no UTF-8": lambda text: with_rank(text, b"\xa2\xff\xff"),
     "an extension": lambda text: with_rank(text, b"\xd4\x01\x00"),
+    "calls that are not packed": lambda text: with_calls(text, b"calls"),
+    "calls of another form": lambda text: with_calls(text, zlib.compress(msgspec.msgpack.encode({"log": 1}))),
+    "deep calls": lambda text: with_calls(text, zlib.compress(ARRAY * 100_000)),
+    "calls that grow beyond measure": lambda text: with_calls(text, zlib.compress(b"\xc0" * (parts.MAX_PACKED + 1))),
     "no host": lambda text: json.dumps({key: value for key, value in json.loads(text).items() if key != "host"}),
     "ranks of another folder": other_rank,
 }

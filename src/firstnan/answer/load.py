@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import Struct
 
 from firstnan.dump.errors import InputError
+from firstnan.dump.values import Statistic
 
 SCHEMA_VERSION = "firstnan.report/1"
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How JSON spells numbers that it cannot hold."""
+HOMES = ("firstnan.answer.", "firstnan.dump.")
+"""The floors whose values a report can hold."""
 
 T = TypeVar("T")
 
@@ -30,7 +35,7 @@ def from_dict(document: Mapping[str, Any], kind: type[T]) -> T:
     if schema != SCHEMA_VERSION:
         raise InputError(f"not a report of schema {SCHEMA_VERSION}")
     try:
-        return msgspec.convert(_flat(document), kind, dec_hook=_number, str_keys=True)
+        return msgspec.convert(_with_numbers(_flat(document)), kind, str_keys=True)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"a damaged report of schema {SCHEMA_VERSION}: {error}") from error
 
@@ -51,6 +56,20 @@ def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "propagation": hops, "benign": document["benign"]["rules"]}
 
 
-def _number(_expected: type, raw: object) -> object:
-    """For statistics and parameters of notes; msgspec refuses what is of another type."""
-    return NON_FINITE.get(raw, raw) if isinstance(raw, str) else raw
+def _with_numbers(value: Any, name: str = "") -> Any:
+    """The document with numbers where words stand for them: in statistics and in parameters of notes."""
+    if isinstance(value, dict):
+        return {key: _with_numbers(item, name if name == "params" else key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(item) for item in value]
+    return NON_FINITE.get(value, value) if isinstance(value, str) and name in _numeric() else value
+
+
+@cache
+def _numeric() -> frozenset[str]:
+    """Names in JSON of all statistics, and of the parameters of notes."""
+    kinds = (kind for kind in Struct.__subclasses__() if kind.__module__.startswith(HOMES))
+    fields = (field for kind in kinds for field in msgspec.structs.fields(kind))
+    return frozenset(field.encode_name for field in fields if Statistic in (field.type, *get_args(field.type))) | {
+        "params"
+    }

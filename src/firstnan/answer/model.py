@@ -10,10 +10,8 @@ field of notes is called ``<name>_note`` or ``<name>_notes`` there (``field(name
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -26,15 +24,7 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, TensorStat
 from firstnan.dump.values import Statistic
 
-if TYPE_CHECKING:
-    NoteValue = str | int | float | bool | None
-else:
-
-    class NoteValue(ABC):  # noqa: B024
-        """A type of its own for msgspec, so that :mod:`firstnan.answer.load` is asked about every value."""
-
-    for _kind in (str, int, float, type(None)):
-        NoteValue.register(_kind)
+NoteValue = str | int | float | bool | None
 
 
 class Verdict(Enum):

@@ -10,23 +10,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from firstnan.answer.load import SCHEMA_VERSION
-from firstnan.answer.model import NoteValue, Report
+from firstnan.answer.load import HOMES, SCHEMA_VERSION
+from firstnan.answer.model import Report
 from firstnan.answer.views import WORST_LAST
 from firstnan.dump.language import Language
-from firstnan.dump.values import Statistic
 
 Schema = dict[str, Any]
 
-_HOMES = ("firstnan.answer.", "firstnan.dump.")
-"""The floors whose values a report can hold."""
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 
 
 def json_schema() -> Schema:
     """The schema of ``firstnan.report/1``."""
-    _, parts = msgspec.json.schema_components([Report], schema_hook=_hook, ref_template="#/$defs/{name}")
+    _, parts = msgspec.json.schema_components([Report], ref_template="#/$defs/{name}")
     for name, part in parts.items():
         if "properties" in part:
             parts[name] = _worded(part, _described(name))
@@ -61,12 +58,11 @@ def json_schema() -> Schema:
     }
 
 
-def _hook(kind: object) -> Schema:
-    own: dict[object, Schema] = {
-        Statistic: _ref("Number"),
-        NoteValue: {"type": ["string", "number", "boolean", "null"]},
-    }
-    return own[kind]
+def _number(field: Schema) -> Schema:
+    """A statistic by its name."""
+    if field.get("statistic"):
+        return _ref("Number")
+    return {**field, "anyOf": [_number(choice) for choice in field["anyOf"]]} if "anyOf" in field else field
 
 
 def _worded(part: Schema, described: dict[str, str]) -> Schema:
@@ -78,7 +74,7 @@ def _worded(part: Schema, described: dict[str, str]) -> Schema:
             properties[name.removesuffix("_note")] = dict(_TEXT)
         elif name.endswith("_notes"):
             properties[name.removesuffix("_notes")] = {"type": "array", "items": _TEXT}
-        properties[name] = field
+        properties[name] = _number(field)
     for name, text in described.items():
         if name in properties and "$ref" not in properties[name]:
             properties[name]["description"] = text
@@ -118,7 +114,7 @@ def _hop(flat: Schema) -> Schema:
 
 def _described(name: str) -> dict[str, str]:
     """What the docstrings of a value's fields say, by the fields' names in JSON."""
-    kinds = {kind.__name__: kind for kind in Struct.__subclasses__() if kind.__module__.startswith(_HOMES)}
+    kinds = {kind.__name__: kind for kind in Struct.__subclasses__() if kind.__module__.startswith(HOMES)}
     kind = kinds[name]
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)

@@ -7,19 +7,15 @@ Judged by Max and Min only: Mean and Norm overflow by themselves while every ele
 from __future__ import annotations
 
 import math
-import numbers
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Number = float | int | bool
 
-if TYPE_CHECKING:
-    Statistic = Number
-else:
-    Statistic = numbers.Real
-"""A number that may be non-finite: a type of its own for msgspec, so that whoever reads JSON is asked about it."""
+Statistic = Annotated[Number, Meta(extra_json_schema={"statistic": True})]
+"""A number that may be non-finite, and so a word in JSON."""
 
 
 class ValueState(Enum):

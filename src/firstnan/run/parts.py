@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
+from firstnan.answer.views import NearRecord
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import RankFolder
@@ -44,8 +45,6 @@ _HINT = "give files that 'firstnan scan' wrote"
 _INTEGERS = (-(2**63), 2**64 - 1)
 """The integers of MessagePack."""
 
-_NOTHING = Raw(b"\xc0")
-"""None in MessagePack."""
 
 T = TypeVar("T")
 
@@ -104,10 +103,10 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """Ranks that all its calls name."""
     weights: Weights | None = None
     """The weights that the step begins with; None: only one step was scanned."""
-    calls: Raw = field(default_factory=lambda: _NOTHING)
-    """All calls, where they are few: many ranks have them, few are asked (:func:`calls_of`)."""
-    operators: Raw = field(default_factory=lambda: _NOTHING)
-    """Fingerprints of all operators, where the file is small (:func:`operators_of`)."""
+    calls: bytes = b""
+    """All calls, where they are few, packed: many ranks have them, few are asked (:func:`calls_of`)."""
+    operators: bytes = b""
+    """Fingerprints of all operators, where the file is small, packed (:func:`operators_of`)."""
     sites: Mapping[str, Site] | None = None
     """Record name -> call site, for the records that can be named."""
     answered: tuple[Answered, ...] = ()
@@ -135,24 +134,24 @@ class Part(Struct, frozen=True):
     """Steps that were asked for; None: all."""
 
 
-def packed_calls(calls: AllCalls | None) -> Raw:
+def packed_calls(calls: AllCalls | None) -> bytes:
     """Calls as a part holds them."""
-    return Raw(_encoded(calls))
+    return b"" if calls is None else _pack(calls)
 
 
 def calls_of(part: RankPart) -> AllCalls | None:
     """All calls of the rank; None where they are many."""
-    return _CALLS.decode(part.calls)
+    return _CALLS.decode(_inflated(part.calls, MAX_PACKED)) if part.calls else None
 
 
-def packed_operators(operators: OperatorPrints | None) -> Raw:
+def packed_operators(operators: OperatorPrints | None) -> bytes:
     """Fingerprints of operators as a part holds them."""
-    return Raw(_encoded(operators))
+    return b"" if operators is None else _pack(operators)
 
 
 def operators_of(part: RankPart) -> OperatorPrints | None:
     """Fingerprints of all operators of the rank; None where the file is large."""
-    return _OPERATORS.decode(part.operators)
+    return _OPERATORS.decode(_inflated(part.operators, MAX_PACKED)) if part.operators else None
 
 
 class _Tool(Struct, frozen=True):
@@ -220,8 +219,8 @@ def to_text(part: Part) -> str:
     return msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n"
 
 
-def read(path: Path) -> Part:
-    """A part file.
+def read(path: Path, sharing: Sharing | None = None) -> Part:
+    """A part file; with ``sharing``, what is equal to something in an earlier part takes no memory of its own.
 
     Raises:
         InputError: it cannot be read, or is no part file of this version.
@@ -236,7 +235,7 @@ def read(path: Path) -> Part:
     if schema != SCHEMA:
         raise InputError(f"{path} has schema {schema!r}", hint=f"this version reads {SCHEMA!r}, from 'firstnan scan'")
     try:
-        return _part(msgspec.json.decode(raw, type=_File))
+        return _part(msgspec.json.decode(raw, type=_File), sharing or Sharing())
     except (msgspec.DecodeError, RecursionError, zlib.error) as error:
         raise InputError(f"{path} is damaged, or of another version: {error}", hint="scan that host again") from error
 
@@ -252,14 +251,19 @@ def _content(path: Path) -> bytes:
     return raw
 
 
-def _part(file: _File) -> Part:
+def _part(file: _File, sharing: Sharing) -> Part:
     ranks: list[RankPart] = []
-    share = _Sharing()
     left = MAX_UNPACKED
     for one in file.ranks:
         content = _inflated(one.data, min(left, MAX_PACKED))
         left -= len(content)
-        ranks.append(share.rank(_checked(_RANK.decode(content))))
+        part = _RANK.decode(content)
+        for packed, decoder in ((part.calls, _CALLS), (part.operators, _OPERATORS)):
+            if packed:  # checked now, and unpacked again where they are asked for
+                content = _inflated(packed, min(left, MAX_PACKED))
+                left -= len(content)
+                decoder.decode(content)
+        ranks.append(sharing.rank(_checked(part)))
     layout = _LAYOUT.decode(_inflated(file.layout, MAX_PACKED))
     return Part(
         host=file.host,
@@ -274,17 +278,14 @@ def _part(file: _File) -> Part:
 
 
 def _checked(part: RankPart) -> RankPart:
-    calls_of(part)
-    operators_of(part)
     folder, summary = part.folder, part.summary
     if (folder.step, folder.rank) != (summary.step, summary.rank):
         raise msgspec.ValidationError(f"rank {folder.rank} holds what was seen of rank {summary.rank}")
-    # lest they keep everything alive that they were read from
-    return replace(part, calls=part.calls.copy(), operators=part.operators.copy())
+    return part
 
 
-class _Sharing:
-    """Equal values of a rank's calls become one: API and slot names, shapes, groups. There are very many calls."""
+class Sharing:
+    """Equal values of all ranks become one: names, shapes, groups. Ranks make the same calls, and very many of them."""
 
     def __init__(self) -> None:
         self._known: dict[object, Any] = {}
@@ -293,11 +294,17 @@ class _Sharing:
         summary = part.summary
         facts = (replace(fact, call=self._call(fact.call), onward=self._one(fact.onward)) for fact in summary.calls)
         mentioned = self._one(summary.mentioned)
-        return replace(part, summary=replace(summary, calls=tuple(facts), mentioned=mentioned))
+        events = tuple(replace(event, nearby=tuple(map(self._near, event.nearby))) for event in summary.events)
+        return replace(part, summary=replace(summary, calls=tuple(facts), events=events, mentioned=mentioned))
+
+    def _near(self, record: NearRecord) -> NearRecord:
+        name, module, dtype = self._one(record.op_name), self._one(record.module), self._one(record.dtype)
+        return replace(record, op_name=name, module=module, dtype=dtype)
 
     def _call(self, call: CommCall) -> CommCall:
         return replace(
             call,
+            name=self._one(call.name),
             api=self._one(call.api),
             group=self._one(call.group),
             group_label=self._one(call.group_label),
@@ -370,7 +377,7 @@ def _typed(expected: type[T], raw: object) -> T:
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 _RANK = msgspec.msgpack.Decoder(RankPart, dec_hook=_typed)
-_CALLS = msgspec.msgpack.Decoder(AllCalls | None)
-_OPERATORS = msgspec.msgpack.Decoder(OperatorPrints | None)
+_CALLS = msgspec.msgpack.Decoder(AllCalls)
+_OPERATORS = msgspec.msgpack.Decoder(OperatorPrints)
 _LAYOUT = msgspec.msgpack.Decoder(Layout, dec_hook=_typed)
 _TEXT = msgspec.msgpack.Decoder(str)

@@ -8,6 +8,7 @@ is given the parts of the others (``others``) answers it beforehand.
 
 from __future__ import annotations
 
+import itertools
 import socket
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -38,6 +39,7 @@ from firstnan.run.parts import (
     Answered,
     Part,
     RankPart,
+    Sharing,
     Site,
     Stamp,
     calls_of,
@@ -172,10 +174,11 @@ def read_all(files: Sequence[Path]) -> tuple[list[Part], list[Problem]]:
         raise UsageError("no part to merge", hint="give files that 'firstnan scan' wrote")
     parts: list[Part] = []
     failures: dict[Path, InputError] = {}
+    sharing = Sharing()
     with collector_off():
         for file in files:
             try:
-                parts.append(read(file))
+                parts.append(read(file, sharing))
             except InputError as error:
                 failures[file] = error
     if not parts:
@@ -401,8 +404,11 @@ def _joined(path: Path, parts: Sequence[Part]) -> tuple[Layout, dict[Place, Rank
             by_rank.setdefault((one.folder.step, one.folder.rank), []).append((number, one))
     usable = {place: [one for one in found if not _is_failed(one[1])] or found for place, found in by_rank.items()}
     listings = []
+    by_part: dict[int, list[RankPart]] = {}
+    for number, one in itertools.chain.from_iterable(usable.values()):
+        by_part.setdefault(number, []).append(one)
     for number, part in enumerate(parts):
-        held = [one for found in usable.values() for at, one in found if at == number]
+        held = by_part.get(number, [])
         there = replace(part.layout, folders=tuple(replace(one.folder, nodes=()) for one in held))
         marks = tuple(f"{one.stamp.size} {one.stamp.modified}" if one.stamp else f"{number}" for one in held)
         listings.append(NodeListing(str(number), _origin(part), Listing(there, marks)))
