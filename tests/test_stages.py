@@ -433,12 +433,29 @@ def healthy(*places: tuple[int, int]) -> Run:
 
 
 def test_two_dumps_of_one_rank_are_never_clean(tmp_path: Path) -> None:
-    """Hosts that number their ranks by themselves: the second dump was not looked at."""
+    """Hosts that number their ranks by themselves: the other dump was not looked at."""
+    files = _of_two_runs(tmp_path, newest="clean")
+    report = two_stage.merge(files)
+    assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, False, 4)
+
+
+@pytest.mark.parametrize(("newest", "verdict"), [("clean", Verdict.CLEAN), ("bad", Verdict.ANOMALY)])
+def test_of_two_dumps_of_one_rank_the_newest_counts_in_any_order(newest: str, verdict: Verdict, tmp_path: Path) -> None:
+    files = _of_two_runs(tmp_path, newest)
+    one, other = two_stage.merge(files), two_stage.merge(files[::-1])
+    assert repr(one) == repr(other)
+    assert (one.verdict, one.complete) == (verdict, False)
+
+
+def _of_two_runs(path: Path, newest: str) -> list[Path]:
+    """The part files of two runs of rank 0, of which one was written later."""
     bad = Run()
     bad.rank(0).op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
-    hosts = [healthy((0, 0)).write(tmp_path / "a"), bad.write(tmp_path / "b")]
-    report = two_stage.merge(scan(hosts, tmp_path))
-    assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, False, 4)
+    hosts = [healthy((0, 0)).write(path / "clean"), bad.write(path / "bad")]
+    for host in hosts:
+        moment = 2_000_000_000 if host.name == newest else 1_000_000_000
+        os.utime(host / "step0" / "rank0" / "dump.json", (moment, moment))
+    return scan(hosts, path)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
@@ -122,7 +123,10 @@ def load(path: Path | None = None) -> Rulebook:
     rules = {rule.name: rule for rule in _parse(default_text(), "default.toml")}
     if path is not None:
         try:
-            if path.stat().st_size > MAX_RULES_BYTES:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):  # a FIFO would block, a device would never end
+                raise UsageError(f"rules file {path} is not a regular file")
+            if status.st_size > MAX_RULES_BYTES:
                 raise UsageError(f"rules file {path} is larger than {MAX_RULES_BYTES} bytes")
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -145,6 +149,8 @@ def _parse(text: str, source: str) -> list[Rule]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"rules file {source} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"rules file {source} is nested too deeply") from error
     schema = data.get("schema", RULES_SCHEMA)
     if schema != RULES_SCHEMA:
         raise UsageError(f"rules file {source} has schema {schema!r}", hint=f"this version reads {RULES_SCHEMA!r}")

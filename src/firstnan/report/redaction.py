@@ -14,15 +14,24 @@ from firstnan.answer.model import Note, NoteValue, Report, RootCause
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
 
-_ABSOLUTE = re.compile(
-    r"""(?<![\w.)\]])                                                # not in the middle of a relative path
-        (?: file:/{1,3} | (?:[A-Za-z]:)? [\\/]{1,2} | ~ [\w.-]{0,64} [\\/] )  # /home, C:\\Users, \\\\server, ~ann/
-        (?= [^\s\\/] )
-        (?: [^\\/\n"'<>|:*?,]* [\\/] )*                                # folders
-        [^\\/\n"'<>|:*?,\s]*                                          # the last part
+_START = r"""
+    (?: [A-Za-z][\w+.-]{0,31}:/{1,3}(?=[^\s\\/])         # file:///home, hdfs://host:9000
+      | [A-Za-z]:[\\/]{1,2}(?=[^\s\\/])                  # C:\Users
+      | [\\/]{1,2}(?=[^\s\\/])                          # /home, \\server
+      | ~[\w.-]{0,64}[\\/](?=[^\s\\/])                  # ~ann/
+      | \$\{?\w{1,64}\}?[\\/] | %\w{1,64}%[\\/]         # $HOME, %USERPROFILE%
+      | (?:\.\.[\\/])+(?=[^\s\\/])                      # ../
+    )
+"""
+_PATH = re.compile(
+    rf"""(?<![\w.)\]/\\}}%]) {_START}                      # not in the middle of a relative path
+        (?: (?! [\s,;(=|]+ ['"]? {_START} ) [^\n] )* [\\/]+ (?=[^\s\\/])   # all folders of the line
+        | (?<![\w.)\]/\\}}%]) {_START}                    # or none: a file of the root
     """,
     re.VERBOSE,
 )
+"""A path that is not below the dump, without its last part. Names of folders may hold anything, blanks and commas too:
+what stands between two separators is taken for one, rather than let through."""
 
 StackEntry = str | int | float | None
 
@@ -54,8 +63,11 @@ def redact_text(text: str) -> str:
     'dump.json: cut at byte 12'
     >>> redact_text("step0/rank3/dump.json")
     'step0/rank3/dump.json'
+    >>> redact_text("hdfs://store:9000/ann/a, b/run and $HOME/x|y/run")
+    'run and run'
     """
-    return _ABSOLUTE.sub(lambda match: re.split(r"[\\/]+", match.group().rstrip("\\/"))[-1], text)
+    shown = _PATH.sub("", text)
+    return shown if shown == text else shown.rstrip("\\/")
 
 
 def redact_stack(stack: Iterable[StackEntry]) -> tuple[StackEntry, ...]:

@@ -9,6 +9,7 @@ A part file is untrusted: :func:`read` checks every value against its type and b
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.prints import OperatorPrints
 from firstnan.read.sources import places
+from firstnan.read.sources.files import Fault, open_regular
 from firstnan.run.second_pass import AllCalls, Question, Wanted
 from firstnan.version import __version__
 
@@ -242,7 +244,10 @@ def read(path: Path, sharing: Sharing | None = None) -> Part:
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
+        opened = open_regular(path)
+        if isinstance(opened, Fault):
+            raise InputError(f"{path}: {opened.detail}", hint=_HINT)
+        with io.BufferedReader(opened.file) as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", hint=_HINT) from error

@@ -210,6 +210,7 @@ class _Desk:
     """Where questions about ranks are answered: from the parts, or from files where these can be reached."""
 
     def __init__(self, parts: Sequence[Part], options: Options, workers: Engines) -> None:
+        parts = _in_order(parts)
         first = parts[0]
         for part in parts[1:]:
             if part.rules != first.rules or set(part.excluded) != set(first.excluded):
@@ -379,6 +380,23 @@ class _Desk:
         return dispatch.RankFiles(tuple(part.folder for part in parts), self._workers)
 
 
+def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts as they are given; where two of them hold other dumps of one rank, the ones written last come first,
+    so that the answer does not depend on the order of arguments."""
+    stamps: dict[Place, set[Stamp | None]] = {}
+    for part in parts:
+        for one in part.ranks:
+            stamps.setdefault((one.folder.step, one.folder.rank), set()).add(one.stamp)
+    if all(len(found) == 1 for found in stamps.values()):
+        return parts
+
+    def age(part: Part) -> tuple[int, str, str]:
+        latest = max((one.stamp.modified for one in part.ranks if one.stamp is not None), default=0)
+        return -latest, part.path, part.host
+
+    return sorted(parts, key=age)
+
+
 def _paths(parts: Iterable[Part]) -> str:
     names = list(dict.fromkeys(part.path for part in parts))
     more = len(names) - MAX_PATHS
@@ -392,8 +410,9 @@ def _origin(part: Part) -> str:
 def _joined(path: Path, parts: Sequence[Part]) -> tuple[Layout, dict[Place, RankPart]]:
     """The whole dump, and every rank of it once.
 
-    Of parts of one rank the first counts, unless only a later one could read it. Where both looked at the very same
-    file (same label, size and time), what either of them holds is kept; another file is told as a second dump.
+    Of parts of one rank the one that was written last counts, unless only another one could read it. Where both looked
+    at the very same file (same label, size and time), what either of them holds is kept; another file is told as a
+    second dump.
 
     Raises:
         InputError: the parts hold no rank.
