@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from firstnan.answer.model import MechanismKind, Note, Report, RootCause, Where
 from firstnan.answer.turning_point import turning_point
 from firstnan.dump.records import Direction
+from firstnan.operators import known_issues
 
 _PLACES = frozenset({Where.MISSING_RANK, Where.UNDUMPED_OPERATOR, Where.BEFORE_DUMP})
 """Places about which something is to be done whatever the mechanism."""
@@ -36,8 +37,9 @@ _HALF = {
 
 
 def add(report: Report) -> Report:
-    """The report with advice on every cause: about its mechanism first, then about its place."""
-    return replace(report, root_causes=tuple(replace(cause, advice=advice(cause)) for cause in report.root_causes))
+    """The report with advice on every cause: about its mechanism, about its place, and what is known elsewhere."""
+    told = (replace(cause, advice=(*advice(cause), *known_issues.notes(cause))) for cause in report.root_causes)
+    return replace(report, root_causes=tuple(told))
 
 
 def advice(cause: RootCause) -> tuple[Note, ...]:

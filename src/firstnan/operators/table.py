@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -112,6 +113,11 @@ def default_text() -> str:
     from importlib import resources  # inside an archive
 
     return resources.files("firstnan.operators").joinpath("default_rules.toml").read_text(encoding="utf-8")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """A TOML document of ours."""
+    return tomllib.loads(text)
 
 
 def load(path: Path | None = None) -> Rulebook:
