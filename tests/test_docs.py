@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SMALL = ROOT / "examples" / "small"
 GENERATED = ("gallery/", "report-schema.md")
-CHINESE = ("index.md", "quick-start.md", "verdicts.md", "mechanisms.md", "collecting.md", "replay.md")
+CHINESE = ("index.md", "quick-start.md", "verdicts.md", "mechanisms.md", "collecting.md", "recording.md", "replay.md")
 ANALYSED = [kind for kind in MechanismKind if kind is not MechanismKind.DEVICE_FAULT]
 """Mechanisms that the analysis finds; the other one needs torch (tests/replaying)."""
 PLACES = {
@@ -39,6 +39,7 @@ PLACES = {
     "bad_parameter": Where.PARAMETER,
     "missing_rank": Where.MISSING_RANK,
     "reduction_overflow": Where.COMMUNICATION,
+    "transient": Where.FIRST_RUN,
 }
 
 
@@ -197,7 +198,7 @@ def test_the_example_of_a_place_shows_it(name: str) -> None:
     assert cause.where is PLACES[name]
 
 
-@pytest.mark.parametrize("name", [kind.value for kind in MechanismKind])
+@pytest.mark.parametrize("name", [kind.value for kind in MechanismKind if kind is not MechanismKind.TRANSIENT])
 def test_the_named_line_is_the_line_of_the_program(name: str) -> None:
     (cause,) = analysed(name).root_causes
     assert cause.location is not None

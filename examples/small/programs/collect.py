@@ -14,6 +14,7 @@ A program gives ``model()`` and ``step(model, rank)``; its constants change how 
     SUMMARY = "statistics"
     TASK = "statistics"  "tensor" saves the elements besides, for firstnan replay
     DUMP_RANKS = None  ranks whose dump is kept; None: all of them
+    GUARD = False      run by firstnan's guard, which records the second run of a bad step, instead of MSProbe
 
 ``before_msprobe(rank)``, where there is one, imitates a fault that no program can order: a device or a network that
 answers wrongly. It changes the framework before MSProbe takes hold of it, so that the dump shows what a dump of the real
@@ -54,6 +55,9 @@ def run_rank(name: str, rank: int, ranks: int, port: int, target: Path) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     program = load(name)
+    if getattr(program, "GUARD", False):
+        run_guarded(program, rank, ranks, port, target)
+        return
     if hasattr(program, "before_msprobe"):
         program.before_msprobe(rank)
     import numpy
@@ -87,6 +91,17 @@ def run_rank(name: str, rank: int, ranks: int, port: int, target: Path) -> None:
         program.step(model, rank)
         debugger.stop()
         debugger.step()
+    dist.destroy_process_group()
+
+
+def run_guarded(program: ModuleType, rank: int, ranks: int, port: int, target: Path) -> None:
+    import firstnan
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    model = program.model()
+    with firstnan.guard(model, target, check="gradients", analyze=False) as guard:
+        guard.step(lambda: program.step(model, rank))
     dist.destroy_process_group()
 
 

@@ -55,6 +55,8 @@ class Where(Enum):
     """Bad from the first record on, neither parameter nor data."""
     MISSING_RANK = "missing_rank"
     """On a rank whose dump is absent, or ends before the cause."""
+    FIRST_RUN = "first_run"
+    """In the first run of a step that ran twice: only the second is recorded."""
 
 
 class MechanismKind(Enum):
@@ -110,6 +112,8 @@ class MechanismKind(Enum):
     """The CPU does not get the recorded result from the recorded inputs (``firstnan replay``)."""
     DEVICE_FAULT_SUSPECTED = "device_fault_suspected"
     """Small finite inputs, a result beyond what arithmetic allows, peers finite."""
+    TRANSIENT = "transient"
+    """The first run of a step was not finite, the same step again is finite."""
     UNKNOWN = "unknown"
     """The dump does not tell."""
 

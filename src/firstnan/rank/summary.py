@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from firstnan.answer.model import SymptomKind
+from firstnan.dump.guard_file import GuardFile
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
@@ -123,6 +124,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     """Record indices of receives whose recorded result is known to be stale, and was left out."""
     last_api: int | None = None
     """Index of the last record of an operator; None: nothing is suspected, or there is none."""
+    guard: GuardFile | None = None
+    """What the guard of the training loop saw; None: the step was not run by one."""
     first_module: str = ""
     """Path and class of the first module that was called; empty: nothing is suspected, or there is none."""
     prints: RankPrints = field(default_factory=RankPrints)

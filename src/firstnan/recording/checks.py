@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from firstnan.recording.guard_file import StepValues, Trigger
+from firstnan.dump.guard_file import StepValues, Trigger, value_of
 from firstnan.recording.state import local
 from firstnan.recording.values import is_distributed
 
@@ -34,7 +34,7 @@ class Values:
 
     def on_host(self) -> StepValues:
         """Waits for the device."""
-        return StepValues(*(None if v is None else float(v) for v in (self.loss, self.gradient_norm)))
+        return StepValues(*(None if v is None else value_of(float(v)) for v in (self.loss, self.gradient_norm)))
 
 
 class NoAnswerError(Exception):

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from firstnan.answer.model import NoteValue
+from firstnan.dump.guard_file import number_of
 from firstnan.dump.language import Language
 from firstnan.dump.printable import printable
-from firstnan.recording.guard_file import Trigger
 from firstnan.recording.outcome import Answer, Failure, Finding
 from firstnan.words import Words, number, text
 
@@ -76,7 +76,7 @@ def _outcome(finding: Finding) -> str:
 
 
 def _value(finding: Finding) -> str:
-    value = finding.first.loss if finding.trigger is Trigger.LOSS else finding.first.gradient_norm
+    value = number_of(finding.first.of(finding.trigger))
     return "-" if value is None else number(value)
 
 

@@ -23,16 +23,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from firstnan.dump.errors import OutputError
+from firstnan.dump.guard_file import GUARD_FILE, GuardFile, RandomState, Trigger
 from firstnan.dump.language import Language
 from firstnan.recording import closed_loop
 from firstnan.recording.checks import Check, Flag, NoAnswerError, Values, agree, values_of
 from firstnan.recording.eager import compiled_regions, run_eagerly
-from firstnan.recording.guard_file import FILE_NAME, GuardFile, Trigger, to_text
 from firstnan.recording.outcome import Finding, Off
 from firstnan.recording.recorder import Models, StepRecorder, StepRecords
 from firstnan.recording.state import Stateful, StepState, Watched
@@ -209,14 +210,15 @@ class Guard:
             again=None if again is None else again.on_host(),
             reproduced=None if bad is None else bool(bad),
             eager_regions=compiled_regions(self._watched.models),
-            error=error,
-            torch=torch.__version__,
+            random_state=RandomState.RESTORED,
+            error=error or "",
+            torch=str(torch.__version__),
             device=self._device.type,
         )
 
     def _write(self, step: StepRecords, out: Path, file: GuardFile) -> bool:
         try:
-            write(step, out / f"step{file.step}" / f"rank{file.rank}", {FILE_NAME: to_text(file)})
+            write(step, out / f"step{file.step}" / f"rank{file.rank}", {GUARD_FILE: _text(file)})
         except OutputError as error:  # the disk is full: the training goes on
             _log.warning(text("guard.not_written", self._language, reason=str(error)))
             return False
@@ -279,6 +281,10 @@ def _free_index(out: Path) -> int:
 
 def _is_taken(folder: Path) -> bool:
     return any(folder.iterdir()) if folder.is_dir() else folder.exists()
+
+
+def _text(file: GuardFile) -> str:
+    return msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n"
 
 
 def _numbered(out: Path, index: int) -> Path:

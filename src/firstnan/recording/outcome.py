@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from firstnan.recording.guard_file import StepValues, Trigger
+from firstnan.dump.guard_file import StepValues, Trigger
 
 
 class Off(Enum):

@@ -23,6 +23,23 @@ def judge(
     ``known_ranks`` are all ranks that have a folder in any step, readable or not, ``left_out`` those of them that
     were not asked for; ``alone`` says that one rank is looked at on purpose.
     """
+    guards = {rank: summary.guard for rank, summary in summaries.items() if summary.guard is not None}
+    found = _judge(step, summaries, known_ranks, alone=alone, left_out=left_out)
+    if not guards:
+        return found
+    from firstnan.causes import second_run  # few dumps are those of a guard
+
+    return second_run.judged(found, guards)
+
+
+def _judge(
+    step: int,
+    summaries: Mapping[int, RankSummary],
+    known_ranks: Collection[int],
+    *,
+    alone: bool,
+    left_out: Collection[int],
+) -> StepAnswer:
     world = world_of(summaries.values(), known_ranks)
     matching = match(summaries, world)
     if not any(summary.events or summary.saturated for summary in summaries.values()):

@@ -18,6 +18,7 @@ from firstnan.rank.roster import Roster, read_roster
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
+from firstnan.read import guard_file
 from firstnan.read.callers.construct import Callers
 from firstnan.read.json.lenient import collector_off
 from firstnan.read.prints import OperatorPrints, RankPrints
@@ -58,7 +59,8 @@ def survey_all(
 
     def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
         summary = replace(look(view, watch, callers), prints=_prints(view, prints))
-        summary = _with(summary, callers.problems)  # what is wrong with construct.json matters where it was asked for
+        # What is wrong with construct.json matters where it was asked for.
+        summary = _with_guard(folder, _with(summary, callers.problems))
         if not summary.records:
             return summary, summary, None
         counted = second_pass.count(view, summary) if summary.made is None else summary
@@ -199,12 +201,17 @@ def _look(
         summary = look(view, watch, callers, whole=whole, disproved=disproved)
         return summary if prints is None else replace(summary, prints=_prints(view, prints))
 
-    return _with(_read(folder, book, excluded, use, prints), callers.problems)
+    return _with_guard(folder, _with(_read(folder, book, excluded, use, prints), callers.problems))
 
 
 def _prints(view: View, reader: PrintsReader) -> RankPrints:
     """What the reader collected, unless the file was read in another way."""
     return reader.finish() if isinstance(view, ScannedDump) else view.prints()
+
+
+def _with_guard(folder: RankFolder, summary: RankSummary) -> RankSummary:
+    guard, problems = guard_file.read(folder)
+    return _with(replace(summary, guard=guard) if guard is not None else summary, problems)
 
 
 def _with(summary: RankSummary, problems: Collection[Problem]) -> RankSummary:

@@ -225,6 +225,16 @@ MECHANISMS: dict[str, str] = {
         "the device, run the vendor's diagnosis and take it out; if it stays with the rank, compare the operator "
         "with a CPU reference on the same inputs."
     ),
+    "mechanism.transient.name": "transient fault",
+    "mechanism.transient.why": (
+        "The first run of the step was not finite, the same step again is finite: a bit flipped, a link or a kernel "
+        "answered wrongly once, two streams raced, or the two runs did not start from the same state."
+    ),
+    "mechanism.transient.advice": (
+        "Make sure that the step draws its batch outside of what runs again, and name every generator and state to the "
+        "guard. Then run the same step several times on the same device and on another one: what comes back on one "
+        "device alone is the device's."
+    ),
     "mechanism.unknown.name": "mechanism not known",
     "mechanism.unknown.why": "The place is known; the recorded statistics do not tell why the value turned bad.",
     "mechanism.unknown.advice": (

@@ -69,6 +69,12 @@ PROBLEMS: dict[str, str] = {
     "problem.unmatched_calls.effect": "From there on, spread through this group is not certain.",
     "problem.group_unknown": "process groups are not recorded",
     "problem.group_unknown.effect": "Calls were put together by name and number: with sub-groups this may be wrong.",
+    "problem.guard_file": "guard.json cannot be understood",
+    "problem.guard_file.effect": "Whether this step was finite when it ran again is not known.",
+    "problem.second_run_raised": "the second run of the step raised an exception",
+    "problem.second_run_raised.effect": "The records end there: what came after it was not seen.",
+    "problem.second_run_unexplained": "the second run of the step was not finite again, and no record shows it",
+    "problem.second_run_unexplained.effect": "The value was made by something that leaves no record.",
     "problem.worker_failed": "this rank could not be worked on",
     "problem.worker_failed.effect": (
         "Nothing of it was used; a cause on it would not be seen. If its process was killed, run again with fewer "

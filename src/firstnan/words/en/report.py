@@ -60,6 +60,10 @@ REPORT: dict[str, str] = {
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump holds no record: the "
         "cause is not visible"
     ),
+    "verdict.first_run": (
+        "A value on {ranks} was not finite in the first run of step {step}, and everything is finite in the second: "
+        "{reason}"
+    ),
     "verdict.several": "{count} independent causes:",
     "verdict.several_left_out": "NaN or Inf came in from {count} ranks that were not asked for:",
     "verdict.and_more": "Independent causes besides this one: {count}.",
@@ -107,6 +111,7 @@ REPORT: dict[str, str] = {
     "where.input_data": "in the input data: the batch was bad",
     "where.undumped_operator": "between two records: made by something the dump does not hold",
     "where.undumped_operator.excluded": "behind the record that was ruled out: nothing else makes its value",
+    "where.first_run": "in the first run of the step, which was not recorded",
     "where.before_dump": "before the dump: bad from the first record on",
     "where.missing_rank": "on a rank whose dump is absent or ends before the cause",
     "where.missing_rank.absent": "on a rank that has no dump",

@@ -191,6 +191,15 @@ MECHANISMS: dict[str, str] = {
         "在同一设备上重跑同一个 step，再把该 rank 换到另一个设备。如果故障跟随设备，运行厂商诊断并将其隔离；"
         "如果跟随 rank，用相同输入与 CPU 参考结果对比该算子。"
     ),
+    "mechanism.transient.name": "瞬时故障",
+    "mechanism.transient.why": (
+        "该 step 第一次运行出现 NaN/Inf，同一个 step 重跑结果正常：比特翻转、链路或算子偶发出错、两条流之间的竞态，"
+        "或者两次运行的起始状态不同。"
+    ),
+    "mechanism.transient.advice": (
+        "确认 batch 在重跑的函数之外取得，并把所有随机数生成器和其他状态都交给 guard。然后在同一设备上多次重跑该 step，"
+        "再换一台设备：只在某一台设备上复现的，就是该设备的问题。"
+    ),
     "mechanism.unknown.name": "机理未知",
     "mechanism.unknown.why": "位置已知；已记录的统计量不足以说明该值为何变坏。",
     "mechanism.unknown.advice": (

@@ -64,6 +64,12 @@ PROBLEMS: dict[str, str] = {
     "problem.unmatched_calls.effect": "从该处起，经由此通信组的传播不确定。",
     "problem.group_unknown": "没有记录通信组",
     "problem.group_unknown.effect": "调用按名称和序号匹配：存在子通信组时可能有误。",
+    "problem.guard_file": "无法解析 guard.json",
+    "problem.guard_file.effect": "不知道该 step 重跑时是否正常。",
+    "problem.second_run_raised": "该 step 重跑时抛出了异常",
+    "problem.second_run_raised.effect": "记录到此为止，之后的内容没有看到。",
+    "problem.second_run_unexplained": "该 step 重跑后仍然出现 NaN/Inf，但没有记录显示它",
+    "problem.second_run_unexplained.effect": "该值来自没有留下记录的操作。",
     "problem.worker_failed": "处理该 rank 时失败",
     "problem.worker_failed.effect": (
         "该 rank 的内容均未使用；如果根因在该 rank 上则看不到。如果进程被杀死，请用更小的 --jobs 重新运行。"

@@ -50,6 +50,7 @@ REPORT: dict[str, str] = {
     "verdict.missing_rank.empty": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 没有任何记录：看不到根因"
     ),
+    "verdict.first_run": "step {step} 第一次运行时 {ranks} 上出现 NaN/Inf，重跑后全部正常：{reason}",
     "verdict.several": "{count} 个独立的根因：",
     "verdict.several_left_out": "NaN 或 Inf 来自 {count} 个不在所选范围内的 rank：",
     "verdict.and_more": "除此之外的独立根因：{count} 个。",
@@ -92,6 +93,7 @@ REPORT: dict[str, str] = {
     "where.input_data": "输入数据：batch 本身异常",
     "where.undumped_operator": "两条记录之间：由 dump 中没有的操作产生",
     "where.undumped_operator.excluded": "在被排除的记录之后：它的值没有其他来源",
+    "where.first_run": "在该 step 的第一次运行中，那次运行没有记录",
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
     "where.missing_rank.absent": "在没有 dump 的 rank 上",
