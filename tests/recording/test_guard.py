@@ -25,6 +25,8 @@ from firstnan.recording import closed_loop, eager  # noqa: E402
 from firstnan.recording import guard as guard_module  # noqa: E402
 from firstnan.recording.outcome import Answer, Failure, Finding, Off  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 BAD_STEP = 3
 
 

@@ -18,6 +18,8 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 import firstnan  # noqa: E402
 from firstnan.recording.outcome import Off  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 BAD_RANK, BAD_STEP = 1, 3
 Outcome = tuple[list[str], list[tuple[int, bool | None]], Off | None]
 

@@ -18,6 +18,8 @@ from firstnan.dump.errors import OutputError, UsageError  # noqa: E402
 from firstnan.recording.recorder import StepRecorder  # noqa: E402
 from firstnan.recording.writer import write  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 
 def _recorded(tmp_path: Path, net: Any, function: Any) -> dict[str, Any]:
     with firstnan.record(net, tmp_path / "dump"):
