@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -45,8 +45,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """
     first = next(iter(arguments), "")
     if first and first not in (*commands.NAMES, *_OWN_OPTIONS) and not _is_misspelt(first):
-        return parser().parse_args(["analyze", *arguments])
-    return parser().parse_args(arguments)
+        return parser(["analyze"]).parse_args(["analyze", *arguments])
+    if first == "--version":
+        return parser([]).parse_args(arguments)
+    is_alone = first in commands.NAMES and first != "completion"  # which tells the shell of all of them
+    return parser([first] if is_alone else commands.NAMES).parse_args(arguments)
 
 
 _OWN_OPTIONS = ("-h", "--help", "--version")
@@ -62,8 +65,8 @@ def _is_misspelt(word: str) -> bool:
     return bool(difflib.get_close_matches(word, commands.NAMES, cutoff=0.75))
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of ``firstnan``; the chosen command stands in ``command``."""
+def parser(names: Iterable[str] = commands.NAMES) -> argparse.ArgumentParser:
+    """The parser of ``firstnan`` for these commands, which are loaded; the chosen one stands in ``command``."""
     made = argparse.ArgumentParser(
         prog="firstnan",
         description="Find the rank, the operator and the line of code where NaN or Inf began, from MSProbe dumps.",
@@ -74,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     made.set_defaults(program=made)  # of which completion tells the shell
     made.add_argument("--version", action="version", version=f"firstnan {__version__}")
     subparsers = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="firstnan")
-    for name in commands.NAMES:
+    for name in names:
         command = commands.load(name)
         summary, epilog = commands.help_of(name)
         added = subparsers.add_parser(
