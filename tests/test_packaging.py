@@ -51,7 +51,7 @@ def test_the_wheel_is_for_every_platform(wheel: Path) -> None:
 
 def test_the_wheel_holds_types_rules_and_example(wheel: Path) -> None:
     held = names(wheel)
-    assert {"firstnan/py.typed", "firstnan/operators/default_rules.toml", "firstnan/cli/main.py"} <= held
+    assert {"firstnan/py.typed", "firstnan/operators/operators.toml", "firstnan/cli/main.py"} <= held
     with zipfile.ZipFile(wheel) as archive:
         for path in EXAMPLE.rglob("*.json"):
             packed = f"firstnan/demo_data/{demo.NAME}/{path.relative_to(EXAMPLE).as_posix()}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t
-from firstnan.answer.model import Report, Verdict
+from firstnan.answer.model import Confidence, Report, Verdict
 from firstnan.dump.errors import UsageError
 from firstnan.dump.names import parse_name
 from firstnan.operators import table
-from firstnan.operators.table import OperatorKind, Rulebook, operator_label, short_api
+from firstnan.operators.table import Computes, OperatorKind, operator_label, short_api
 from firstnan.run import pipeline
 
 BOOK = table.load()
@@ -103,7 +104,7 @@ def test_rules_in_force_can_be_written_and_read_again(tmp_path: Path) -> None:
     book = table.load(made)
     again = tmp_path / "again.toml"
     again.write_text(table.render(book), encoding="utf-8")
-    assert table.load(again) == Rulebook(book.rules)
+    assert (table.load(again).rules, table.load(again).operators) == (book.rules, book.operators)
     assert pipeline.rules_text(None) == table.default_text()
     assert pipeline.rules_text(made) == table.render(book)
 
@@ -200,3 +201,68 @@ def test_a_rule_makes_an_operator_an_initialiser(tmp_path: Path) -> None:
     report = answered(run, tmp_path, rule("arenas", "initialiser", "Torch.arena"))
     assert report.verdict is Verdict.CLEAN
     assert [(r.rule, r.count) for r in report.benign] == [("arenas", 1)]
+
+
+# --- what operators compute ----------------------------------------------------------------------------
+
+
+def rules_file(path: Path, text: str) -> Path:
+    made = path / "taught.toml"
+    made.write_text(text, encoding="utf-8")
+    return made
+
+
+KERNEL = """
+[operators.npu_new_matmul]
+names = ["npu_new_matmul", "NewLinear"]
+computes = ["product"]
+weights = [1]
+domain = [0.0, inf]
+"""
+
+
+def test_a_file_teaches_what_an_operator_computes(tmp_path: Path) -> None:
+    book = table.load(rules_file(tmp_path, KERNEL))
+    for name in ("npu_new_matmul", "NewLinear"):
+        assert book.computes(name, Computes.PRODUCT)
+        assert not book.computes(name, Computes.SOFTMAX)
+        assert (book.weights(name), book.domain(name)) == ((1,), (0.0, math.inf))
+    assert book.computes("matmul", Computes.PRODUCT), "ours stay"
+    assert book.added == ("npu_new_matmul",)
+    assert table.parse(table.render(book)) == book
+
+
+def test_a_taught_operator_overrides_ours(tmp_path: Path) -> None:
+    book = table.load(rules_file(tmp_path, '[operators.exp]\ncomputes = ["bounded"]\n'))
+    assert not book.computes("exp", Computes.EXPONENTIAL)
+    assert book.computes("exp2", Computes.EXPONENTIAL)
+
+
+def test_a_taught_kernel_changes_the_answer_and_is_named_in_it(tmp_path: Path) -> None:
+    """100 x 100 over 64 elements in float16: beyond 65504 for a product, nothing to say of an unknown kernel."""
+    side = t(100.0, -100.0, (64, 64), "float16")
+    run = Run()
+    run.rank(0).op("NPU.npu_new_matmul", [side, side], [t(INF, shape=(64, 64), dtype="float16")])
+    plain = run.analyze(tmp_path / "plain")
+    taught = run.analyze(tmp_path / "taught", rules=rules_file(tmp_path, KERNEL))
+    assert plain.root_causes[0].mechanism.confidence is not Confidence.CERTAIN
+    assert taught.root_causes[0].mechanism.confidence is Confidence.CERTAIN
+    assert "caveat.own_rules" in {note.key for note in taught.caveats}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("operators = 3", "'operators' must be a table"),
+        ("[operators]\nx = 1", "operator x: must be a table"),
+        ('[operators.x]\ncomputes = ["sorcery"]', "'computes' is"),
+        ("[operators.x]\ncomputes = 1", "'computes' is"),
+        ("[operators.x]\nnames = []", "'names' must be"),
+        ("[operators.x]\nweights = [-1]", "'weights' must be"),
+        ("[operators.x]\ndomain = [1.0]", "'domain' must be"),
+        ('[operators.x]\nlike = "exp"', "like is not known"),
+    ],
+)
+def test_an_operator_of_another_form_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=says):
+        table.load(rules_file(tmp_path, text))

@@ -274,7 +274,7 @@ class Run:
 
     def judge(self, root: Path) -> StepAnswer:
         summaries = self.summaries(root)
-        return judge(min(step for step, _ in self.ranks), summaries, sorted(summaries))
+        return judge(min(step for step, _ in self.ranks), summaries, sorted(summaries), table.load())
 
 
 def summary(folder: RankFolder, dump: RankDump | None = None) -> RankSummary:

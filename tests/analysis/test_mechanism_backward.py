@@ -11,6 +11,7 @@ from made_runs import INF, NAN, Json, Run, events, t
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.registry import explain
+from firstnan.operators.table import load
 
 Kind = MechanismKind
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
@@ -51,7 +52,7 @@ def why(turn: Turn, path: Path, *, forward: bool = True) -> Mechanism:
     born = rank.backward(name, [turn.gradient], [turn.result])
     if not forward:
         del rank.data[name]
-    return next(explain(e) for e in events(rank, path) if e.record.name.full == born)
+    return next(explain(e, load()) for e in events(rank, path) if e.record.name.full == born)
 
 
 FIRES: list[tuple[Turn, Kind, Confidence]] = [

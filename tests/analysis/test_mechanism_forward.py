@@ -11,6 +11,7 @@ from made_runs import INF, NAN, Json, Rank, Run, blank, events, t, the_cause
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.registry import explain
+from firstnan.operators.table import load
 
 Kind = MechanismKind
 CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
@@ -50,7 +51,7 @@ class Call:
 def why(call: Call, path: Path) -> Mechanism:
     rank = Run().rank(0)
     name = call.record(rank)
-    return next(explain(e) for e in events(rank, path) if e.record.name.full == name)
+    return next(explain(e, load()) for e in events(rank, path) if e.record.name.full == name)
 
 
 FIRES: list[tuple[Call, Kind, Confidence]] = [

@@ -12,6 +12,7 @@ from firstnan.causes.evidence import evidence_of
 from firstnan.causes.mechanisms import registry
 from firstnan.causes.missing_rank import absent_causes, independent
 from firstnan.dump.ranges import format_ranges
+from firstnan.operators.table import Rulebook
 from firstnan.rank.events import Event, EventKind, Origin
 from firstnan.rank.module_dumps import inside_its_module
 from firstnan.rank.summary import RankSummary
@@ -33,20 +34,21 @@ def root_causes(
     summaries: Mapping[int, RankSummary],
     matching: Matching,
     spread: Spread,
+    book: Rulebook,
     *,
     alone: bool = False,
     left_out: Collection[int] = (),
 ) -> tuple[RootCause, ...]:
     """Every independent cause of one step; their order does not depend on the order of ranks in folders.
 
-    ``left_out``: ranks that were not asked for.
+    ``book``: what is known about operators. ``left_out``: ranks that were not asked for.
     ``alone``: only one rank is looked at, on purpose: what it received is named where it came in.
     """
     if alone:
-        return tuple(_alone(step, outcome, summaries) for outcome in spread.outcomes)
-    own, causes = corrupted(step, spread.of(Arrival.OWN), matching)
+        return tuple(_alone(step, outcome, summaries, book) for outcome in spread.outcomes)
+    own, causes = corrupted(step, spread.of(Arrival.OWN), matching, book)
     for outcome in own:
-        cause = _own(step, outcome, summaries)
+        cause = _own(step, outcome, summaries, book)
         beside = impossible_before(step, outcome, matching)
         causes.append(replace(cause, alternatives=(*beside, *cause.alternatives)[:MAX_ALTERNATIVES]))
     causes += communication_causes(step, spread.of(Arrival.COMMUNICATION))
@@ -54,23 +56,23 @@ def root_causes(
     causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries, left_out)
     if not causes:
         causes += [
-            _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries)
+            _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries, book)
             for rank, summary in summaries.items()
             if summary.saturated is not None
         ]
     return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
 
 
-def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
+def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], book: Rulebook) -> RootCause:
     """The first anomalous record of one rank, its own or the one that brought the value from elsewhere."""
-    cause = _own(step, outcome, summaries)
+    cause = _own(step, outcome, summaries, book)
     if outcome.arrival is Arrival.OWN:
         return cause
     received = Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.received"))
     return replace(cause, where=Where.COMMUNICATION, mechanism=received)
 
 
-def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> RootCause:
+def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], book: Rulebook) -> RootCause:
     event = inside_its_module(outcome.event) if outcome.arrival is Arrival.OWN else outcome.event
     also = _holders(outcome, summaries)
     where = _WHERE[event.origin or Origin.BETWEEN_RECORDS]
@@ -83,7 +85,7 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]) 
         exec_order=event.index,
         direction=event.direction,
         where=where,
-        mechanism=registry.explain(event),
+        mechanism=registry.explain(event, book),
         inputs=event.record.inputs + event.record.parameters,
         outputs=event.record.outputs,
         module=event.module,

@@ -12,6 +12,7 @@ from firstnan.causes.mechanisms.registry import explain
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
+from firstnan.operators.table import Rulebook
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import RankOutcome
@@ -27,7 +28,7 @@ _OF_SIZE = frozenset(
 
 
 def corrupted(
-    step: int, outcomes: tuple[RankOutcome, ...], matching: Matching
+    step: int, outcomes: tuple[RankOutcome, ...], matching: Matching, book: Rulebook
 ) -> tuple[list[RankOutcome], list[RootCause]]:
     """Takes out the births that follow from a communication result that is finite and impossible.
 
@@ -39,7 +40,7 @@ def corrupted(
     found: dict[int, tuple[MatchedCall, list[RankOutcome]]] = {}
     for outcome in outcomes:
         call = _impossible_call(outcome, matching)
-        if call is None or not _explains(call, outcome):
+        if call is None or not _explains(call, outcome, book):
             kept.append(outcome)
         else:
             found.setdefault(id(call), (call, []))[1].append(outcome)
@@ -56,14 +57,14 @@ def impossible_before(step: int, outcome: RankOutcome, matching: Matching) -> tu
     return (Alternative(step, outcome.rank, fact.call.name, fact.call.index, Direction.FORWARD, reason),)
 
 
-def _explains(call: MatchedCall, outcome: RankOutcome) -> bool:
+def _explains(call: MatchedCall, outcome: RankOutcome, book: Rulebook) -> bool:
     """A wrong value explains what its size explains. One whose square leaves the dtype explains everything behind it:
     no variance, norm or product of it is finite."""
     received = call.members[outcome.rank].call.received
     value, limit = largest(received), next((limits(t.dtype) for t in received if limits(t.dtype)), None)
     if value is not None and limit is not None and value > math.sqrt(limit.largest):
         return True
-    return explain(outcome.event).kind in _OF_SIZE
+    return explain(outcome.event, book).kind in _OF_SIZE
 
 
 def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:

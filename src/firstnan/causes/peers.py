@@ -17,6 +17,7 @@ from firstnan.causes.mechanisms.device_fault_suspected import device_fault_suspe
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Record, RecordKind, TensorStat
 from firstnan.operators.bounds import largest
+from firstnan.operators.table import Rulebook
 
 Lookup = Callable[[int, int, str], Record | None]
 """Step, rank and record name -> that record of that rank, None where it is not there."""
@@ -26,13 +27,15 @@ SAME_SIZE = 2.0
 """Inputs of replicas differ with their data, by less than this factor in their largest value."""
 
 
-def add(report: Report, ranks: Sequence[int], lookup: Lookup) -> Report:
+def add(report: Report, ranks: Sequence[int], lookup: Lookup, book: Rulebook) -> Report:
     """The report with peers compared for every cause whose mechanism the numbers of its own rank leave open."""
-    causes = tuple(_compare(cause, report.root_causes, ranks, lookup) for cause in report.root_causes)
+    causes = tuple(_compare(cause, report.root_causes, ranks, lookup, book) for cause in report.root_causes)
     return replace(report, root_causes=causes)
 
 
-def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int], lookup: Lookup) -> RootCause:
+def _compare(
+    cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int], lookup: Lookup, book: Rulebook
+) -> RootCause:
     here = lookup(cause.step, cause.rank, cause.op_name) if _is_open(cause) else None
     if here is None or here.name.kind is not RecordKind.API:
         return cause
@@ -43,7 +46,7 @@ def _compare(cause: RootCause, causes: Sequence[RootCause], ranks: Sequence[int]
     if not finite:
         return cause
     evidence = (*cause.evidence, Note("evidence.peers_finite", {"ranks": format_ranges(finite)}))
-    return replace(cause, evidence=evidence, mechanism=device_fault_suspected(here, finite) or cause.mechanism)
+    return replace(cause, evidence=evidence, mechanism=device_fault_suspected(here, finite, book) or cause.mechanism)
 
 
 def _is_open(cause: RootCause) -> bool:

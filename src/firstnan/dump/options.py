@@ -26,7 +26,7 @@ class Options(Struct, frozen=True):
     ranks: tuple[int, ...] | None = None
     """Only these ranks; None: all that are found."""
     rules: Path | None = None
-    """A rules file that adds to or overrides ``operators/default_rules.toml``."""
+    """A rules file that adds to or overrides ``operators/operators.toml``."""
     exclude_ops: tuple[str, ...] = ()
     """Answers the user rejects: ``record name`` or ``rank:record name``."""
     jobs: int | None = None

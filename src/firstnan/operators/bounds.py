@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import magnitude
-from firstnan.operators import families
-from firstnan.operators.table import short_api
+from firstnan.operators.table import SCALES, Computes, Rulebook, short_api
 
 
 def largest(tensors: Sequence[TensorStat]) -> float | None:
@@ -25,7 +24,7 @@ def magnitudes(tensors: Sequence[TensorStat]) -> list[float]:
     return [m for t in tensors if t.is_floating and (m := magnitude(t.max, t.min)) is not None]
 
 
-def result_bound(record: Record) -> float | None:
+def result_bound(record: Record, book: Rulebook) -> float | None:
     """An upper bound of the result's absolute value; None when the operator or its inputs are not known.
 
     Products: |a| * |b| * K with K the length of the contracted dimension (the largest it can be).
@@ -38,20 +37,20 @@ def result_bound(record: Record) -> float | None:
     if not known or len(known) != len(floating):
         return None
     scalars = [abs(float(s.value)) for s in record.scalars if _is_operand(s.slot) and isinstance(s.value, (int, float))]
-    if api in families.PRODUCTS:
-        return _product_bound(api, floating)
+    if book.computes(api, Computes.PRODUCT):
+        return _product_bound(api, floating, book)
     if api == "mse_loss":
         summed = any(s.value == "sum" for s in record.scalars)
         return sum(known) ** 2 * ((floating[0].numel or 1) if summed else 1)
-    if api in families.SCALES and api != "addcmul":
-        return _scale_bound(api, floating, known, scalars)
-    if api in families.REDUCING_SUMS:
+    if book.computes(api, *SCALES) and api != "addcmul":
+        return _scale_bound(api, floating, known, scalars, book)
+    if book.computes(api, Computes.REDUCTION):
         return known[0] * (floating[0].numel or 1)
     if api in ("index_add", "scatter_add"):  # one place may be hit by every element
         return known[0] + sum(m * (t.numel or 1) for m, t in zip(known[1:], floating[1:], strict=True))
     if api == "addcmul":
         return known[0] + math.prod(known[1:]) * _scaling(record)
-    if api in families.SUMS:
+    if book.computes(api, Computes.SUM):
         factor = _scaling(record)
         return known[0] + factor * (sum(known[1:]) + (max(scalars, default=0.0) if len(known) == 1 else 0.0))
     return None
@@ -63,7 +62,7 @@ def _scaling(record: Record) -> float:
     return max([1.0, *(abs(float(v)) for v in found if isinstance(v, (int, float)))])
 
 
-def backward_bound(record: Record, forward: Record) -> float | None:
+def backward_bound(record: Record, forward: Record, book: Rulebook) -> float | None:
     """A bound for the gradients of a product: |gradient| * |other factor| * elements summed over.
 
     None for other operators.
@@ -72,7 +71,7 @@ def backward_bound(record: Record, forward: Record) -> float | None:
     gradient, factor = largest(record.inputs), largest(forward.inputs)
     if gradient is None or factor is None or not record.inputs:
         return None
-    if api in families.PRODUCTS:
+    if book.computes(api, Computes.PRODUCT):
         return gradient * factor * max(record.inputs[0].numel or 1, 1)
     if api in ("mul", "__mul__", "__rmul__", "__imul__"):
         scalars = [abs(float(s.value)) for s in forward.scalars if isinstance(s.value, (int, float))]
@@ -85,11 +84,15 @@ def _is_operand(slot: str) -> bool:
     return slot in (*positional, "input_kwargs.other", "input_kwargs.exponent", "input_kwargs.value")
 
 
-def _product_bound(api: str, tensors: Sequence[TensorStat]) -> float | None:
+def _product_bound(api: str, tensors: Sequence[TensorStat], book: Rulebook) -> float | None:
     """Bias first for ``addmm`` and its relatives, last for ``linear`` and convolutions."""
     if api == "bilinear":
         return None  # three factors
-    order = [*tensors[1:3], tensors[0]] if api in families.BIAS_FIRST and len(tensors) > 2 else list(tensors[:3])
+    order = (
+        [*tensors[1:3], tensors[0]]
+        if book.computes(api, Computes.BIAS_FIRST) and len(tensors) > 2
+        else list(tensors[:3])
+    )
     if len(order) < 2:
         return None
     first, second, *rest = [magnitude(t.max, t.min) for t in order]
@@ -122,13 +125,13 @@ def contracted(one: TensorStat, other: TensorStat) -> int:
 
 
 def _scale_bound(
-    api: str, tensors: Sequence[TensorStat], known: Sequence[float], scalars: Sequence[float]
+    api: str, tensors: Sequence[TensorStat], known: Sequence[float], scalars: Sequence[float], book: Rulebook
 ) -> float | None:
     if api == "square":
         return known[0] ** 2
-    if api in families.POWERS:
+    if book.computes(api, Computes.POWER):
         return _power(known[0], scalars[0]) if scalars and len(known) == 1 else None
-    if api in families.NORMS:
+    if book.computes(api, Computes.NORM):
         return max(known) ** 2 * sum(t.numel or 1 for t in tensors)
     if api in ("prod", "cumprod"):
         return None

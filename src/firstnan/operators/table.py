@@ -1,12 +1,19 @@
-"""Reading rules files and asking them about an operator."""
+"""What is known about operators: the table ``operators.toml``, what ``--rules FILE`` adds to it, and questions to it.
+
+A rule says how operators treat bad values, an operator's entry what it computes. Entries go by the last part of the
+API's name (or a module's class), whatever the prefix: the frameworks share most names.
+"""
 
 from __future__ import annotations
 
+import json
 import stat
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +54,88 @@ class OperatorKind(Enum):
     """Not looked at."""
 
 
+class Computes(Enum):
+    """What an operator computes."""
+
+    PRODUCT = "product"
+    """Sums of products of two tensors."""
+    SUM = "sum"
+    """Sums of elements of one tensor, or of several tensors."""
+    REDUCTION = "reduction"
+    """Sums of the elements of one tensor."""
+    NORM = "norm"
+    """Sums of squares inside."""
+    SCALE = "scale"
+    """Products of elements, squares inside."""
+    MULTIPLICATION = "multiplication"
+    """0 * Inf can stand in it, as in every product."""
+    DIFFERENCE = "difference"
+    """Inf - Inf can stand in it."""
+    SUBTRACTION = "subtraction"
+    """A difference of two tensors, into which no mask is fed."""
+    SOFTMAX = "softmax"
+    """Exponentials divided by their sum."""
+    PLAIN_SOFTMAX = "plain_softmax"
+    """A softmax and nothing else in the kernel."""
+    EXPONENTIAL = "exponential"
+    """exp and its kin."""
+    POWER = "power"
+    """A base and an exponent."""
+    LOGARITHM = "logarithm"
+    """Logarithms, and losses that take one of their argument."""
+    DIVISION = "division"
+    """Has a divisor."""
+    INVERSE = "inverse"
+    """A division whose divisor is the first argument."""
+    NORMALISATION = "normalisation"
+    """Divides by a spread or a length."""
+    MEAN = "mean"
+    """Divides by a count."""
+    ROOT = "root"
+    """Its derivative is infinite at the edge of the domain."""
+    CAST = "cast"
+    """Converts to another dtype."""
+    FUSED = "fused"
+    """A kernel that does more than its arguments say (padding, tails, workspace): bounds prove nothing about the
+    device."""
+    BIAS_FIRST = "bias_first"
+    """A product that adds its first argument."""
+    BOUNDED = "bounded"
+    """Results no larger than the arguments, or 1: finite ones do not overflow in it."""
+    NO_MASK = "no_mask"
+    """No mask is ever fed into it."""
+    ABSORBER = "absorber"
+    """A legal -Inf disappears in it."""
+
+
+MULTIPLIES = frozenset({Computes.PRODUCT, Computes.MULTIPLICATION})
+"""Where 0 * Inf can stand."""
+SCALES = frozenset({Computes.SCALE, Computes.NORM})
+"""Products of elements, squares inside."""
+UNMASKED = frozenset({Computes.NORMALISATION, Computes.NO_MASK})
+"""Operators into which no mask is ever fed."""
+ABSORBS = frozenset({Computes.SOFTMAX, Computes.EXPONENTIAL, Computes.ABSORBER})
+"""Where a legal -Inf disappears."""
+MASKED_BY_RECORDS = UNMASKED | {
+    *(Computes.PRODUCT, Computes.NORM, Computes.SCALE, Computes.DIVISION),
+    *(Computes.LOGARITHM, Computes.REDUCTION, Computes.SUBTRACTION),
+}
+"""Operators, softmaxes apart, into which a mask comes only from a record or from a fill that is listed."""
+WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
+"""Names of weights among the keyword arguments of common operators."""
+
+
+class Operator(Struct, frozen=True):
+    """What is known of operators that compute the same."""
+
+    names: tuple[str, ...]
+    computes: frozenset[Computes]
+    domain: tuple[float, float] | None = None
+    """The smallest and the largest argument for which it is defined; None: all, or not known."""
+    weights: tuple[int, ...] = ()
+    """Positions of weights among the arguments."""
+
+
 class Rule(Struct, frozen=True):
     """One entry of a rules file."""
 
@@ -61,6 +150,10 @@ class Rulebook:
     """The rules in force. Answers are cached per operator, since few operators make many records."""
 
     rules: tuple[Rule, ...]
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+    """By every name they have."""
+    added: tuple[str, ...] = ()
+    """Names of the rules and operators that come from ``--rules``."""
     _cache: dict[str, dict[OperatorKind, Rule]] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, name: RecordName, kind: OperatorKind) -> Rule | None:
@@ -71,6 +164,29 @@ class Rulebook:
 
     def is_(self, name: RecordName, kind: OperatorKind) -> bool:
         return self.find(name, kind) is not None
+
+    def computes(self, api: str, *what: Computes) -> bool:
+        """Whether an operator, named as :func:`short_api` does, computes one of these."""
+        operator = self.operators.get(api)
+        return operator is not None and not operator.computes.isdisjoint(what)
+
+    def is_plain_sum(self, api: str) -> bool:
+        """Whether an operator adds the elements of one tensor, and takes no exponential of them first."""
+        return self.computes(api, Computes.REDUCTION) and not self.computes(api, Computes.SOFTMAX)
+
+    def is_mask_free(self, api: str) -> bool:
+        """Whether a mask comes into an operator only from a record, or from a fill that is listed."""
+        return self.computes(api, *MASKED_BY_RECORDS) and not self.computes(api, Computes.SOFTMAX)
+
+    def domain(self, api: str) -> tuple[float, float] | None:
+        """The smallest and the largest argument for which an operator is defined; None: all, or not known."""
+        operator = self.operators.get(api)
+        return None if operator is None else operator.domain
+
+    def weights(self, api: str) -> tuple[int, ...]:
+        """Positions of weights among an operator's arguments."""
+        operator = self.operators.get(api)
+        return () if operator is None else operator.weights
 
     def _of(self, label: str) -> dict[OperatorKind, Rule]:
         found = self._cache.get(label)
@@ -106,13 +222,13 @@ def short_api(name: RecordName) -> str:
 
 
 def default_text() -> str:
-    """The packaged rules file, as shipped."""
-    beside = Path(__file__).with_name("default_rules.toml")
+    """The packaged table, as shipped."""
+    beside = Path(__file__).with_name("operators.toml")
     if beside.is_file():
         return beside.read_text(encoding="utf-8")
     from importlib import resources  # inside an archive
 
-    return resources.files("firstnan.operators").joinpath("default_rules.toml").read_text(encoding="utf-8")
+    return resources.files("firstnan.operators").joinpath("operators.toml").read_text(encoding="utf-8")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -121,36 +237,47 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def load(path: Path | None = None) -> Rulebook:
-    """The packaged rules, with those of ``path`` added or put in their place (same name).
+    """The packaged table, with what ``path`` adds: rules and operators of the same name take the place of ours.
 
     Raises:
         UsageError: the file cannot be read, is not TOML or has another form.
     """
-    rules = {rule.name: rule for rule in _parse(default_text(), "default.toml")}
-    if path is not None:
-        try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):  # a FIFO would block, a device would never end
-                raise UsageError(f"rules file {path} is not a regular file")
-            if status.st_size > MAX_RULES_BYTES:
-                raise UsageError(f"rules file {path} is larger than {MAX_RULES_BYTES} bytes")
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"rules file {path} cannot be read: {error}") from error
-        rules.update({rule.name: rule for rule in _parse(text, str(path))})
-    return Rulebook(tuple(rules.values()))
+    rules, operators = _packaged()
+    if path is None:
+        return Rulebook(rules, operators)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a FIFO would block, a device would never end
+            raise UsageError(f"rules file {path} is not a regular file")
+        if status.st_size > MAX_RULES_BYTES:
+            raise UsageError(f"rules file {path} is larger than {MAX_RULES_BYTES} bytes")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"rules file {path} cannot be read: {error}") from error
+    new_rules, new_operators = _parse(text, str(path))
+    merged = {**{rule.name: rule for rule in rules}, **{rule.name: rule for rule in new_rules}}
+    added = (*(rule.name for rule in new_rules), *dict.fromkeys(one.names[0] for one in new_operators.values()))
+    return Rulebook(tuple(merged.values()), {**operators, **new_operators}, added)
+
+
+@cache
+def _packaged() -> tuple[tuple[Rule, ...], Mapping[str, Operator]]:
+    rules, operators = _parse(default_text(), "operators.toml")
+    return tuple(rules), operators
 
 
 def parse(text: str) -> Rulebook:
-    """The rules of a rules file that is complete in itself, such as :func:`render` makes.
+    """The table of a file that is complete in itself, such as :func:`render` makes.
 
     Raises:
         UsageError: it is not TOML or has another form.
     """
-    return Rulebook(tuple(_parse(text, "given rules")))
+    rules, operators = _parse(text, "given rules")
+    added = tomllib.loads(text).get("added", [])
+    return Rulebook(tuple(rules), operators, tuple(str(name) for name in added) if isinstance(added, list) else ())
 
 
-def _parse(text: str, source: str) -> list[Rule]:
+def _parse(text: str, source: str) -> tuple[list[Rule], dict[str, Operator]]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -160,10 +287,42 @@ def _parse(text: str, source: str) -> list[Rule]:
     schema = data.get("schema", RULES_SCHEMA)
     if schema != RULES_SCHEMA:
         raise UsageError(f"rules file {source} has schema {schema!r}", hint=f"this version reads {RULES_SCHEMA!r}")
-    entries = data.get("rule", [])
+    entries, operators = data.get("rule", []), data.get("operators", {})
     if not isinstance(entries, list):
         raise UsageError(f"rules file {source}: 'rule' must be an array of tables ([[rule]])")
-    return [_rule(entry, source, number) for number, entry in enumerate(entries, 1)]
+    if not isinstance(operators, dict):
+        raise UsageError(f"rules file {source}: 'operators' must be a table of tables ([operators.NAME])")
+    found = [_operator(name, entry, source) for name, entry in operators.items()]
+    return (
+        [_rule(entry, source, number) for number, entry in enumerate(entries, 1)],
+        {name: operator for operator in found for name in operator.names},
+    )
+
+
+def _operator(name: str, entry: object, source: str) -> Operator:
+    place = f"rules file {source}, operator {name}"
+    if not isinstance(entry, dict):
+        raise UsageError(f"{place}: must be a table")
+    unknown = set(entry) - {"names", "computes", "domain", "weights"}
+    if unknown:
+        raise UsageError(f"{place}: {', '.join(sorted(unknown))} is not known", hint="names, computes, domain, weights")
+    names, computes = entry.get("names", [name]), entry.get("computes", [])
+    domain, weights = entry.get("domain"), entry.get("weights", [])
+    if not isinstance(names, list) or not names or not all(isinstance(one, str) and one for one in names):
+        raise UsageError(f"{place}: 'names' must be a list of texts such as \"npu_matmul\"")
+    if not isinstance(weights, list) or not all(type(one) is int and one >= 0 for one in weights):
+        raise UsageError(f"{place}: 'weights' must be a list of positions such as [1, 2]")
+    if domain is not None and not (
+        isinstance(domain, list) and len(domain) == 2 and all(type(one) in (int, float) for one in domain)
+    ):
+        raise UsageError(f"{place}: 'domain' must be two numbers such as [0.0, inf]")
+    try:
+        computed = frozenset(Computes(one) for one in computes)
+    except (ValueError, TypeError):
+        hint = "some of: " + ", ".join(member.value for member in Computes)
+        raise UsageError(f"{place}: 'computes' is {computes!r}", hint=hint) from None
+    edges = None if domain is None else (float(domain[0]), float(domain[1]))
+    return Operator(tuple(names), computed, edges, tuple(weights))
 
 
 def _rule(entry: object, source: str, number: int) -> Rule:
@@ -185,10 +344,28 @@ def _rule(entry: object, source: str, number: int) -> Rule:
 
 
 def render(book: Rulebook) -> str:
-    """The rules in force as a rules file again."""
+    """The table in force as a file again, without comments."""
     lines = [f'schema = "{RULES_SCHEMA}"']
+    if book.added:
+        lines.append(f"added = {_texts(book.added)}")
     for rule in book.rules:
-        ops = ", ".join(f'"{op}"' for op in rule.ops)
-        lines += ["", "[[rule]]", f'name = "{rule.name}"', f'kind = "{rule.kind.value}"', f"ops = [{ops}]"]
-        lines.append('reason = "' + rule.reason.replace("\\", "\\\\").replace('"', '\\"') + '"')
+        lines += ["", "[[rule]]", f"name = {_text(rule.name)}", f'kind = "{rule.kind.value}"']
+        lines += [f"ops = {_texts(rule.ops)}", f"reason = {_text(rule.reason)}"]
+    for operator in dict.fromkeys(book.operators.values()):
+        names = [name for name in operator.names if book.operators[name] is operator]
+        computes = [what.value for what in Computes if what in operator.computes]
+        lines += ["", f"[operators.{_text(names[0])}]", f"names = {_texts(names)}", f"computes = {_texts(computes)}"]
+        if operator.domain is not None:
+            lines.append(f"domain = [{operator.domain[0]}, {operator.domain[1]}]")
+        if operator.weights:
+            lines.append(f"weights = {list(operator.weights)}")
     return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """A text in TOML's quotes, which are JSON's but for the control character DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _texts(values: Iterable[str]) -> str:
+    return f"[{', '.join(map(_text, values))}]"

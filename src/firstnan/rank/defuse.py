@@ -54,8 +54,7 @@ from msgspec.structs import replace
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CommCall
-from firstnan.operators.families import NORMS
-from firstnan.operators.table import OperatorKind, Rulebook, short_api
+from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.events import Event, EventKind, Value
 from firstnan.rank.islands import VIEWS, is_tried
 from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
@@ -142,7 +141,9 @@ class Flow:
         if structure.in_update(record.name.full):
             return True
         api = short_api(record.name)
-        return structure.after_backward(index) and (api in NORMS or api.startswith("_foreach"))
+        return structure.after_backward(index) and (
+            self.book.computes(api, Computes.NORM) or api.startswith("_foreach")
+        )
 
     def is_leaf(self, record: Record, tensor: TensorStat) -> bool:
         """nothing_before_needs_a_gradient: such a tensor is a weight."""
@@ -452,7 +453,7 @@ class Flow:
                 continue
             gathers = any(call.api.startswith("all_gather") for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
-            if not may_be_guessed(self.structure, writer, value.stat, record, tensor, gathers=gathers):
+            if not may_be_guessed(self.structure, self.book, writer, value.stat, record, tensor, gathers=gathers):
                 continue
             if not value.readers:
                 fallback = value

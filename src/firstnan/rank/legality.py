@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState, limits
 from firstnan.operators.communication import CommCall, Freshness
-from firstnan.operators.families import ABSORBERS, MASK_FREE, NO_MASKS, REDUCING_SUMS, SOFTMAXES
-from firstnan.operators.table import OperatorKind, Rulebook, short_api
+from firstnan.operators.table import ABSORBS, UNMASKED, OperatorKind, Rulebook, short_api
 
 MAX_ILLEGAL = 32
 """Illegal -Inf tensors that are remembered for recognising them after a cast."""
@@ -54,9 +53,9 @@ def _nothing(_: Record) -> Collection[str]:
     return ()
 
 
-def _is_absorbed(record: Record) -> bool:
+def _is_absorbed(record: Record, book: Rulebook) -> bool:
     """A maximum or an exponential whose result is finite: what a running maximum that starts at -Inf is for."""
-    if short_api(record.name) not in ABSORBERS or not record.has_output:
+    if not book.computes(short_api(record.name), *ABSORBS) or not record.has_output:
         return False
     given = [tensor for tensor in record.outputs if tensor.is_floating]
     return bool(given) and all(tensor.state is ValueState.FINITE for tensor in given)
@@ -117,11 +116,11 @@ class Legality:
         """Whether a -Inf that no record wrote is a mask: an operator without a record may have filled it in, its reader
         absorbs it, or it stands beside finite elements in an operator that reads masks."""
         api = short_api(record.name)
-        if api in NO_MASKS:
+        if self.book.computes(api, *UNMASKED):
             return False
-        if not FILLERS.isdisjoint(self.left_out_around(record)) or _is_absorbed(record):
+        if not FILLERS.isdisjoint(self.left_out_around(record)) or _is_absorbed(record, self.book):
             return True
-        return tensor.max != -math.inf and api not in MASK_FREE
+        return tensor.max != -math.inf and not self.book.is_mask_free(api)
 
     def legal_output(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
         """Whether a -Inf output is legal; remembers the answer for its readers."""
@@ -157,7 +156,7 @@ class Legality:
         if is_mask_sum(record, inputs):
             self._count("mask_sum", record)
             return True
-        if tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS - SOFTMAXES:
+        if tensor.max == -math.inf and self.book.is_plain_sum(short_api(record.name)):
             return False  # a sum or mean over masked elements: the mask got where it does not belong
         if negative:
             if all(legal):

@@ -18,8 +18,7 @@ from enum import Enum
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators.families import WEIGHT_ARGUMENTS, WEIGHT_KEYWORDS
-from firstnan.operators.table import short_api
+from firstnan.operators.table import WEIGHT_KEYWORDS, Rulebook, short_api
 from firstnan.rank.structure import Structure
 
 NEAR = 64
@@ -82,6 +81,7 @@ def keeps_the_class(written: TensorStat, read: TensorStat) -> bool:
 
 def may_be_guessed(
     structure: Structure,
+    book: Rulebook,
     writer: Record,
     written: TensorStat,
     reader: Record,
@@ -95,7 +95,7 @@ def may_be_guessed(
     """
     if not keeps_the_class(written, read):
         return False
-    if is_weight(reader, read):
+    if is_weight(reader, read, book):
         return gathers and reader.name.direction is Direction.FORWARD
     if reader.name.direction is Direction.BACKWARD:
         return True  # the backward of what has no record has none either, and sums of gradients never have
@@ -126,7 +126,7 @@ def is_at_the_door(structure: Structure, record: Record, tensor: TensorStat) -> 
     )
 
 
-def is_weight(record: Record, tensor: TensorStat) -> bool:
+def is_weight(record: Record, tensor: TensorStat, book: Rulebook) -> bool:
     """a_guess_never_enters_a_parameter: a tensor in the place of a weight or of a buffer, as far as its place tells."""
     place, _, key = tensor.slot.partition(".")
     if place == "parameters":
@@ -139,7 +139,7 @@ def is_weight(record: Record, tensor: TensorStat) -> bool:
     head = key.split(".", 1)[0]
     if place == "input_kwargs":
         return head in WEIGHT_KEYWORDS
-    return head.isdigit() and int(head) in WEIGHT_ARGUMENTS.get(api, ())
+    return head.isdigit() and int(head) in book.weights(api)
 
 
 def _explains(api: str, written: TensorStat, read: TensorStat) -> bool:

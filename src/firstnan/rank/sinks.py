@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, may_be_stale
-from firstnan.operators.families import PRODUCTS, WEIGHT_ARGUMENTS, WEIGHT_KEYWORDS
-from firstnan.operators.table import OperatorKind, short_api
+from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
 from firstnan.rank.carriers import as_found
 from firstnan.rank.defuse import Flow
 from firstnan.rank.events import Ending, Event, EventKind, Origin
@@ -357,14 +356,15 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         return "running_mean" if key == "1" else "running_var"
     if tensor.requires_grad is False and _was_written(flow, record, tensor):
         return None
-    weights = WEIGHT_ARGUMENTS.get(short_api(record.name), ())
+    weights = flow.book.weights(short_api(record.name))
     if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
         return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
     if place == "input_kwargs" and position in WEIGHT_KEYWORDS:
         return position
     if tensor.state is ValueState.NEG_INF and flow.is_leaf(record, tensor):
         return "weight"
-    if short_api(record.name) in PRODUCTS and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
+    product = flow.book.computes(short_api(record.name), Computes.PRODUCT)
+    if product and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
         return None if _was_written(flow, record, tensor) else "weight"
     return None
 

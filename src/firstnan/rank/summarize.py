@@ -17,7 +17,7 @@ from firstnan.operators.communication import (
     may_be_stale,
     without_stale,
 )
-from firstnan.operators.table import short_api
+from firstnan.operators.table import Rulebook, short_api
 from firstnan.rank import neighbours, sinks, structure
 from firstnan.rank.defuse import Flow
 from firstnan.rank.earlier import earlier
@@ -78,7 +78,7 @@ def suspected(
         suspect=over.suspect,
         horizon=focus.horizon,
         events=_with_surroundings(view, flow, events),
-        saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated),
+        saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated, watch.book),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
         symptoms=tuple(sorted(symptoms, key=lambda symptom: symptom.index)),
@@ -155,12 +155,12 @@ def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
     return False
 
 
-def saturated_event(view: RankView, index: int | None) -> Event | None:
+def saturated_event(view: RankView, index: int | None, book: Rulebook) -> Event | None:
     """Hardware that clamps instead of overflowing leaves the largest finite value where Inf would stand."""
     if index is None:
         return None
     record = view.records(index, index + 1)[0]
-    tensor = saturated(record)
+    tensor = saturated(record, book)
     return Event(EventKind.BIRTH, record, (), (tensor,) if tensor else (), run_up=_run_up(view, record))
 
 

@@ -51,7 +51,7 @@ def look(
         log = count_calls(view) if over.end <= SMALL else None
         return replace(
             clean,
-            saturated=None if over.saturated is None else _saturated(view, over.saturated),
+            saturated=None if over.saturated is None else _saturated(view, over.saturated, watch.book),
             made=None if log is None else log.made(),
             mentioned=frozenset(log.ranks) if log is not None else ranks_at_the_ends(view),
         )
@@ -73,10 +73,10 @@ def summarize(
     return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
 
 
-def _saturated(view: RankView, index: int) -> Event | None:
+def _saturated(view: RankView, index: int, book: Rulebook) -> Event | None:
     from firstnan.rank.summarize import saturated_event
 
-    return saturated_event(view, index)
+    return saturated_event(view, index, book)
 
 
 def _operator(name: RecordName) -> str:

@@ -30,8 +30,7 @@ from firstnan.dump.values import Number, ValueState, limits
 from firstnan.dump.view import MaskRole
 from firstnan.operators.bounds import result_bound
 from firstnan.operators.communication import COMMUNICATION_PREFIXES, calls
-from firstnan.operators.families import NO_MASKS, NORMS, PRODUCTS, REDUCING_SUMS, SOFTMAXES
-from firstnan.operators.table import OperatorKind, Rulebook, short_api
+from firstnan.operators.table import UNMASKED, Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
 
 MAX_GARBAGE = 256
@@ -79,10 +78,10 @@ class Lookout:
 
     def is_saturated(self, record: Record) -> bool:
         """Hardware that clamps instead of overflowing leaves the largest finite value where Inf would stand."""
-        return self.may_saturate(record.name) and saturated(record) is not None
+        return self.may_saturate(record.name) and saturated(record, self.book) is not None
 
     def may_saturate(self, name: RecordName) -> bool:
-        return name.direction is Direction.FORWARD and short_api(name) in PRODUCTS
+        return name.direction is Direction.FORWARD and self.book.computes(short_api(name), Computes.PRODUCT)
 
     def mask_role(self, name: RecordName) -> MaskRole:
         book = self.book
@@ -90,7 +89,7 @@ class Lookout:
             return MaskRole.OPEN
         if book.is_(name, OperatorKind.IGNORED):
             return MaskRole.IGNORES
-        if short_api(name) in NO_MASKS or short_api(name) in NORMS:
+        if book.computes(short_api(name), *UNMASKED, Computes.NORM):
             return MaskRole.OPEN
         if name.prefix in COMMUNICATION_PREFIXES or book.is_(name, OperatorKind.INITIALISER):
             return MaskRole.OPEN
@@ -169,7 +168,7 @@ class Lookout:
         if record.name.direction is Direction.BACKWARD or tensor.state is not _NEG_INF:
             return False
         api = short_api(record.name)
-        if api in NO_MASKS or api in NORMS or is_parameter(tensor):
+        if self.book.computes(api, *UNMASKED, Computes.NORM) or is_parameter(tensor):
             return False
         if tensor.requires_grad and not self.knows_mask(tensor.max):
             return False
@@ -183,7 +182,7 @@ class Lookout:
         if rule is not None:
             return rule.name
         if any(t.state is _NEG_INF for t in inputs):
-            summed = tensor.max == -math.inf and short_api(record.name) in REDUCING_SUMS - SOFTMAXES
+            summed = tensor.max == -math.inf and self.book.is_plain_sum(short_api(record.name))
             return None if summed else INHERITED
         if any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float)):
             return "minus_inf_constant"
@@ -213,13 +212,13 @@ def _is_bad(tensor: TensorStat) -> bool:
     return tensor.state.is_bad
 
 
-def saturated(record: Record) -> TensorStat | None:
+def saturated(record: Record, book: Rulebook) -> TensorStat | None:
     """The float16 result that stands at 65504 although the bound of the arithmetic is beyond it."""
     for tensor in record.outputs:
         limit = limits(tensor.dtype)
         if limit is None or limit.name != "float16" or limit.largest not in (tensor.max, -(tensor.min or 0)):
             continue
-        bound = result_bound(record)
+        bound = result_bound(record, book)
         if bound is not None and bound > limit.largest:
             return tensor
     return None

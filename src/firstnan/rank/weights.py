@@ -12,8 +12,7 @@ from collections import Counter
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
-from firstnan.operators.families import WEIGHT_ARGUMENTS, WEIGHT_KEYWORDS
-from firstnan.operators.table import short_api
+from firstnan.operators.table import WEIGHT_KEYWORDS, Rulebook, short_api
 from firstnan.rank.summary import Weights
 
 MAX_RECORDS = 4096
@@ -23,7 +22,7 @@ MAX_WEIGHTS = 512
 _CHUNK = 256
 
 
-def first_weights(view: RankView) -> Weights:
+def first_weights(view: RankView, book: Rulebook) -> Weights:
     """The weights that the forward pass of a step reads first, by place."""
     backward, _ = view.passes()
     end = min(view.overview.end if backward is None else backward, MAX_RECORDS)
@@ -35,7 +34,7 @@ def first_weights(view: RankView) -> Weights:
             operator = _operator(record)
             nth = calls[operator]
             calls[operator] += 1
-            for tensor in _weights_of(record):
+            for tensor in _weights_of(record, book):
                 marks[f"{operator}.{nth} {tensor.slot}"] = _mark(tensor)
                 finite = finite and tensor.state is ValueState.FINITE
         if len(marks) >= MAX_WEIGHTS:
@@ -48,12 +47,12 @@ def _operator(record: Record) -> str:
     return ".".join(part for part in (name.prefix, name.path, name.api) if part)
 
 
-def _weights_of(record: Record) -> list[TensorStat]:
+def _weights_of(record: Record, book: Rulebook) -> list[TensorStat]:
     """The trainable weights among a forward record's tensors that have statistics."""
     name = record.name
     if name.direction is Direction.BACKWARD or name.kind is RecordKind.PARAMETERS_GRAD:
         return []
-    places = WEIGHT_ARGUMENTS.get(short_api(name), ()) if name.kind is RecordKind.API else ()
+    places = book.weights(short_api(name)) if name.kind is RecordKind.API else ()
     slots = {*(f"input_args.{place}" for place in places), *(f"input_kwargs.{key}" for key in WEIGHT_KEYWORDS)}
     taken = [t for t in record.inputs if places and t.slot in slots]
     known = (t for t in (*taken, *record.parameters) if not t.state.is_unknown and t.max is not None)

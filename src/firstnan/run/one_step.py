@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from firstnan.causes.step_answer import StepAnswer
+from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.step.matching import match, world_of
 from firstnan.step.origins import Spread
@@ -14,6 +15,7 @@ def judge(
     step: int,
     summaries: Mapping[int, RankSummary],
     known_ranks: Collection[int],
+    book: Rulebook,
     *,
     alone: bool = False,
     left_out: Collection[int] = (),
@@ -24,7 +26,7 @@ def judge(
     were not asked for; ``alone`` says that one rank is looked at on purpose.
     """
     guards = {rank: summary.guard for rank, summary in summaries.items() if summary.guard is not None}
-    found = _judge(step, summaries, known_ranks, alone=alone, left_out=left_out)
+    found = _judge(step, summaries, known_ranks, book, alone=alone, left_out=left_out)
     if not guards:
         return found
     from firstnan.causes import second_run  # few dumps are those of a guard
@@ -36,6 +38,7 @@ def _judge(
     step: int,
     summaries: Mapping[int, RankSummary],
     known_ranks: Collection[int],
+    book: Rulebook,
     *,
     alone: bool,
     left_out: Collection[int],
@@ -50,7 +53,7 @@ def _judge(
     from firstnan.step.spread import spread
 
     spreading = doubt.settle(spread(summaries, matching))
-    causes = root_cause.root_causes(step, summaries, matching, spreading, alone=alone, left_out=left_out)
+    causes = root_cause.root_causes(step, summaries, matching, spreading, book, alone=alone, left_out=left_out)
     undecided = doubt.is_only_undecided(spreading)
     absent = _absent(summaries, world)
     return StepAnswer(step, summaries, matching, spreading, causes, absent, undecided=undecided)

@@ -15,6 +15,7 @@ from firstnan.dump.options import Options, Progress
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.operators import table
+from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
@@ -101,6 +102,7 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
         failed: list[Problem] = []
         report = conclude(
             path=shown(paths),
+            book=book,
             summaries=summaries,
             problems=found.problems,
             known=known,
@@ -132,6 +134,7 @@ def _named(key: str, names: Sequence[str]) -> tuple[Note, ...]:
 def conclude(
     *,
     path: str,
+    book: Rulebook,
     summaries: Iterable[RankSummary],
     problems: Sequence[Problem],
     known: Sequence[int],
@@ -148,6 +151,7 @@ def conclude(
 ) -> Report:
     """From the summaries of all ranks to the report.
 
+    ``book`` is what is known about operators.
     ``problems`` are those of the folders, ``known`` the ranks with a folder, ``left_out`` those of them that were not
     asked for, ``excluded`` the answers that the user rejected, ``nowhere`` those of them that no rank has; ``ask``,
     ``sites``, ``record`` and ``sources`` are ways back to the ranks' files; so are ``grown`` and ``near_limit`` for the
@@ -156,14 +160,17 @@ def conclude(
     by_step: dict[int, dict[int, RankSummary]] = {p.step: {} for p in problems if p.step is not None}
     for summary in sorted(summaries, key=lambda s: (s.step, s.rank)):
         by_step.setdefault(summary.step, {})[summary.rank] = summary
-    answers = [answer(step, by_step[step], known, ask, alone=alone, left_out=left_out) for step in sorted(by_step)]
+    answers = [
+        answer(step, by_step[step], known, book, ask, alone=alone, left_out=left_out) for step in sorted(by_step)
+    ]
     if any(answer.causes for answer in answers):
         from firstnan.run.skipped_steps import with_skips  # a healthy run does not need it
 
         answers = with_skips(answers, ask)
     report = assemble.report(path, answers, problems, known, left_out)
-    rejected = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
-    report = _with_agreement(replace(report, caveats=(*report.caveats, *rejected)), by_step, sources)
+    own = (*_named("caveat.excluded", excluded), *_named("caveat.excluded_nowhere", nowhere))
+    own = (*own, *_named("caveat.own_rules", book.added))
+    report = _with_agreement(replace(report, caveats=(*report.caveats, *own)), by_step, sources)
     there = sorted({rank for found in by_step.values() for rank in found})
     steps = {rank: [step for step, found in by_step.items() if rank in found] for rank in there}
     if not report.root_causes:
@@ -172,7 +179,7 @@ def conclude(
     from firstnan.report import call_sites  # a healthy run does not need them
 
     report = call_sites.add(report, sites)
-    report = peers.add(report, there, record)
+    report = peers.add(report, there, record, book)
     if grown is not None and len(by_step) >= LEAST_STEPS:
         from firstnan.run import growth
 

@@ -64,7 +64,7 @@ def survey_all(
         if not summary.records:
             return summary, summary, None
         counted = second_pass.count(view, summary) if summary.made is None else summary
-        counted = replace(counted, weights=first_weights(view)) if weights else counted
+        counted = replace(counted, weights=first_weights(view, book)) if weights else counted
         return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
 
     return _read(folder, book, excluded, use, prints)
@@ -81,7 +81,9 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
     if question.weights:
         from firstnan.rank.weights import first_weights  # few runs need it
 
-        return _read(folder, book, excluded, lambda view, _: replace(question.summary, weights=first_weights(view)))
+        return _read(
+            folder, book, excluded, lambda view, _: replace(question.summary, weights=first_weights(view, book))
+        )
     if wanted is None:
         return _read(folder, book, excluded, lambda view, _: second_pass.count(view, question.summary))
     callers = Callers(folder)

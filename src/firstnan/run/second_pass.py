@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, group_id, may_be_stale
+from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side
 from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import count_calls
@@ -85,6 +86,7 @@ def answer(
     step: int,
     summaries: Mapping[int, RankSummary],
     known: Collection[int],
+    book: Rulebook,
     ask: Ask,
     *,
     alone: bool,
@@ -95,7 +97,7 @@ def answer(
 
     def judged(questions: Collection[Question]) -> StepAnswer:
         have.update((summary.rank, summary) for summary in (ask(questions) if questions else ()))
-        return judge(step, have, known, alone=alone, left_out=left_out)
+        return judge(step, have, known, book, alone=alone, left_out=left_out)
 
     found = judged(_uncounted(have))
     for _ in range(ROUNDS):

@@ -240,6 +240,7 @@ class _Desk:
         }
         return pipeline.conclude(
             path=self.path,
+            book=self._book,
             summaries=[part.summary for part in self.kept.values()],
             problems=[*self.layout.problems, *problems],
             known=known,

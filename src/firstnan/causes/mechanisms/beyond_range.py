@@ -5,8 +5,8 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.dump.values import ValueState
-from firstnan.operators import families
 from firstnan.operators.bounds import backward_bound, largest, result_bound
+from firstnan.operators.table import Computes
 
 SMALL = 16.0
 """Up to here an unknown operator of float16 would have to multiply its input by thousands."""
@@ -22,15 +22,15 @@ def beyond_range(case: Case, dtype: str, kind: MechanismKind) -> Mechanism | Non
         return None
     value = largest(case.record.inputs)
     if case.is_backward:
-        bound = backward_bound(case.record, case.forward) if case.forward else None
+        bound = backward_bound(case.record, case.forward, case.book) if case.forward else None
     else:
-        bound = result_bound(case.record)
+        bound = result_bound(case.record, case.book)
     if bound is not None:
         if bound <= limit.largest:
             return None
         sure = Confidence.CERTAIN if tensor.state is not ValueState.NAN and not case.is_backward else Confidence.LIKELY
         return found(kind, sure, "why.overflow", value=value, bound=bound, limit=limit.largest, dtype=limit.name)
-    if case.api in families.NO_GROWTH and not case.is_backward:
+    if case.computes(Computes.BOUNDED) and not case.is_backward:
         return None
     narrow = limit.name == "float16" and (tensor.state is not ValueState.NAN or (value or 0) > 100)
     large = value is not None and value * value > limit.largest

@@ -10,7 +10,7 @@ from msgspec import Struct
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, NoteValue
 from firstnan.dump.records import Direction, Record, Scalar, TensorStat
 from firstnan.dump.values import DtypeLimits, ValueState, limits
-from firstnan.operators.table import short_api
+from firstnan.operators.table import Computes, Rulebook, short_api
 from firstnan.rank.events import Event
 
 
@@ -18,6 +18,8 @@ class Case(Struct, frozen=True):
     """One event as the tests see it."""
 
     event: Event
+    book: Rulebook
+    """What is known about operators."""
 
     @property
     def record(self) -> Record:
@@ -27,6 +29,10 @@ class Case(Struct, frozen=True):
     def api(self) -> str:
         """The operator's name without prefix (a module's class)."""
         return short_api(self.record.name)
+
+    def computes(self, *what: Computes) -> bool:
+        """Whether the operator computes one of these."""
+        return self.book.computes(self.api, *what)
 
     @property
     def is_backward(self) -> bool:

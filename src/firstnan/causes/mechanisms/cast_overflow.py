@@ -20,8 +20,8 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import limits
-from firstnan.operators import families
 from firstnan.operators.bounds import largest
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
@@ -29,7 +29,7 @@ from firstnan.rank.events import EventKind
 def cast_overflow(case: Case) -> Mechanism | None:
     """A cast of a value beyond the new dtype (in backward: of the gradient, to the input's dtype)."""
     value = largest(case.record.inputs)
-    if case.api not in families.CASTS or case.limit is None or value is None or value <= case.limit.largest:
+    if not case.computes(Computes.CAST) or case.limit is None or value is None or value <= case.limit.largest:
         return None
     return found(
         MechanismKind.CAST_OVERFLOW,

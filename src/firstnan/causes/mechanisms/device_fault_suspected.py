@@ -23,15 +23,15 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Record
 from firstnan.dump.values import limits
 from firstnan.operators.bounds import largest, result_bound
-from firstnan.operators.families import FUSED
-from firstnan.operators.table import short_api
+from firstnan.operators.table import Computes, Rulebook, short_api
 
 
-def device_fault_suspected(here: Record, finite: Sequence[int]) -> Mechanism | None:
+def device_fault_suspected(here: Record, finite: Sequence[int], book: Rulebook) -> Mechanism | None:
     """Arithmetic cannot give a non-finite result for these inputs, and the same record is finite on other ranks."""
     bad = next((t for t in here.outputs if t.state.is_bad), None)
-    bound, limit = result_bound(here), limits(bad.dtype) if bad else None
-    if not finite or short_api(here.name) in FUSED or bound is None or limit is None or bound > limit.largest:
+    bound, limit = result_bound(here, book), limits(bad.dtype) if bad else None
+    fused = book.computes(short_api(here.name), Computes.FUSED)
+    if not finite or fused or bound is None or limit is None or bound > limit.largest:
         return None
     return found(
         MechanismKind.DEVICE_FAULT_SUSPECTED,

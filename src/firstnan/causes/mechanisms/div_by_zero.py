@@ -22,8 +22,8 @@ from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState, limits, magnitude
-from firstnan.operators import families
 from firstnan.operators.bounds import holds_zero, magnitudes, touches_zero
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 _DEVIATIONS = frozenset(["std", "var", "std_mean", "var_mean"])
@@ -33,11 +33,11 @@ _DEVIATIONS = frozenset(["std", "var", "std_mean", "var_mean"])
 def div_by_zero(case: Case) -> Mechanism | None:
     """The divisor holds a zero, or is so small that the quotient leaves the dtype."""
     forward = case.forward
-    if forward is not None and case.api in families.POWERS:
+    if forward is not None and case.computes(Computes.POWER):
         return _negative_power(forward)
-    if forward is None or case.api not in families.DIVISIONS:
+    if forward is None or not case.computes(Computes.DIVISION):
         return None
-    divisors = _divisors(case.api, forward)
+    divisors = _divisors(case, forward)
     for tensor in divisors:
         if holds_zero(tensor):
             sure = Confidence.CERTAIN if touches_zero(tensor) else Confidence.LIKELY
@@ -45,7 +45,7 @@ def div_by_zero(case: Case) -> Mechanism | None:
                 MechanismKind.DIV_BY_ZERO, sure, "why.div_by_zero", slot=tensor.slot, min=tensor.min, max=tensor.max
             )
     scalar = operand(forward, 1)
-    if number(scalar) == 0 and scalar is not None and case.api not in families.INVERSES:
+    if number(scalar) == 0 and scalar is not None and not case.computes(Computes.INVERSE):
         return found(
             MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.div_by_zero", slot=scalar.slot, min=0.0, max=0.0
         )
@@ -70,7 +70,7 @@ def _tiny_divisor(case: Case, divisors: list[TensorStat]) -> Mechanism | None:
     top = max(magnitudes(case.record.inputs[:1]), default=None)
     if case.limit is None or top is None or not small or min(small) <= 0:
         return None
-    over = 1.0 if case.api in families.INVERSES else top
+    over = 1.0 if case.computes(Computes.INVERSE) else top
     if over / min(small) <= case.limit.largest:
         return None
     return found(
@@ -83,18 +83,18 @@ def _tiny_divisor(case: Case, divisors: list[TensorStat]) -> Mechanism | None:
     )
 
 
-def _divisors(api: str, forward: Record) -> list[TensorStat]:
+def _divisors(case: Case, forward: Record) -> list[TensorStat]:
     tensors = [t for t in forward.inputs if not t.slot.startswith("input_kwargs.out")]
-    if api in families.INVERSES:
+    if case.computes(Computes.INVERSE):
         return tensors[:1]
-    return tensors[2:3] if api == "addcdiv" else tensors[1:2]
+    return tensors[2:3] if case.api == "addcdiv" else tensors[1:2]
 
 
 @tried(EventKind.BIRTH, after="empty_reduction")
 def no_variance(case: Case) -> Mechanism | None:
     """Normalisation of rows without spread or length (eps 0), by a zero weight in backward."""
     forward = case.forward
-    if forward is None or case.api not in families.NORMALISATIONS or not forward.inputs:
+    if forward is None or not case.computes(Computes.NORMALISATION) or not forward.inputs:
         return None
     tensor = forward.inputs[0]
     limit, value = limits(tensor.dtype), magnitude(tensor.max, tensor.min)
@@ -119,7 +119,7 @@ def empty_reduction(case: Case) -> Mechanism | None:
         return None
     if case.api in _DEVIATIONS and _of_single_elements(case):
         return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.single_elements", operator=case.api)
-    if case.api not in families.MEANS:
+    if not case.computes(Computes.MEAN):
         return None
     if any(t.state is ValueState.EMPTY for t in case.record.inputs):
         return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.empty_mean")

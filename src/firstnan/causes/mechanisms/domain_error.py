@@ -21,7 +21,7 @@ import math
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
@@ -47,10 +47,10 @@ def domain_error(case: Case) -> Mechanism | None:
 
 def _domain(case: Case) -> tuple[float, float]:
     """The smallest and the largest argument for which the operator is defined."""
-    low = families.DOMAINS.get(case.api)
-    if low is not None:
-        return low, 1.0 if low == -1.0 else math.inf
+    known = case.book.domain(case.api)
+    if known is not None:
+        return known
     exponent = number(operand(case.record, 1))
-    if case.api in families.POWERS and case.api != "__rpow__" and exponent is not None and not exponent.is_integer():
+    if case.computes(Computes.POWER) and case.api != "__rpow__" and exponent is not None and not exponent.is_integer():
         return 0.0, math.inf
     return -math.inf, math.inf

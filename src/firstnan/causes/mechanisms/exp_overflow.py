@@ -21,7 +21,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import magnitude
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
@@ -34,7 +34,7 @@ def exp_overflow(case: Case) -> Mechanism | None:
     exponents = list(case.record.inputs)
     if case.api == "exp2":
         base = 2.0
-    elif case.api in families.POWERS:
+    elif case.computes(Computes.POWER):
         scalar = number(operand(case.record, 1 if case.api == "__rpow__" else 0))
         if scalar is not None:
             base = abs(scalar)
@@ -42,7 +42,7 @@ def exp_overflow(case: Case) -> Mechanism | None:
             base, exponents = magnitude(exponents[0].max, exponents[0].min) or 0.0, exponents[1:]
         else:
             return None
-    elif case.api not in families.EXPONENTIALS:
+    elif not case.computes(Computes.EXPONENTIAL):
         return None
     if base <= 0 or base == 1 or not exponents:
         return None

@@ -23,7 +23,7 @@ from firstnan.causes.mechanisms.beyond_range import beyond_range
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import ValueState
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
@@ -40,7 +40,7 @@ def narrow_between(case: Case) -> Mechanism | None:
 def flagged(case: Case) -> Mechanism | None:
     """Dumps with device flags hold no statistics: only the dtype speaks."""
     tensor = case.bad_output
-    if tensor is None or tensor.state is not ValueState.NON_FINITE or case.api not in families.PRODUCTS:
+    if tensor is None or tensor.state is not ValueState.NON_FINITE or not case.computes(Computes.PRODUCT):
         return None
     if tensor.dtype != "float16":
         return None

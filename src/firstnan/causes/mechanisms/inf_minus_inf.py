@@ -18,7 +18,7 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, infinite_slots
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
@@ -26,7 +26,7 @@ from firstnan.rank.events import EventKind
 def inf_minus_inf(case: Case) -> Mechanism | None:
     """A sum or difference with infinite inputs gives NaN."""
     slots = infinite_slots(case)
-    if case.is_backward or case.api not in families.DIFFERENCES or not slots or not case.gives_nan:
+    if case.is_backward or not case.computes(Computes.DIFFERENCE) or not slots or not case.gives_nan:
         return None
-    sure = Confidence.CERTAIN if len(slots) > 1 or case.api in families.REDUCING_SUMS else Confidence.LIKELY
+    sure = Confidence.CERTAIN if len(slots) > 1 or case.computes(Computes.REDUCTION) else Confidence.LIKELY
     return found(MechanismKind.INF_MINUS_INF, sure, "why.inf_minus_inf", slot=slots[0])

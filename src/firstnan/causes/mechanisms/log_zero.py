@@ -18,14 +18,14 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="exp_overflow")
 def log_zero(case: Case) -> Mechanism | None:
     """The argument of a logarithm is zero or negative (in backward: of the forward call)."""
-    if case.api not in families.LOGS or case.forward is None:
+    if not case.computes(Computes.LOGARITHM) or case.forward is None:
         return None
     edge = -1.0 if case.api == "log1p" else 0.0
     arguments = [t for t in case.forward.inputs if t.is_floating][:1]

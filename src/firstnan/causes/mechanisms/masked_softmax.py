@@ -24,20 +24,20 @@ from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators import families
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="saved_nonfinite")
 def masked_softmax(case: Case) -> Mechanism | None:
     """softmax or attention over -Inf: a row that is masked throughout gives 0 / 0."""
-    if case.is_backward or case.api not in families.SOFTMAXES:
+    if case.is_backward or not case.computes(Computes.SOFTMAX):
         return None
     masks = [t for t in case.record.inputs if t.state is ValueState.NEG_INF]
     if masks and case.api == "cross_entropy" and not case.gives_nan:
         return _infinite_loss(case, masks[0])
     if masks:
-        plain = case.api in families.PLAIN_SOFTMAXES or any(t.max == -math.inf for t in masks)
+        plain = case.computes(Computes.PLAIN_SOFTMAX) or any(t.max == -math.inf for t in masks)
         return found(
             MechanismKind.MASKED_SOFTMAX,
             Confidence.CERTAIN if plain else Confidence.LIKELY,

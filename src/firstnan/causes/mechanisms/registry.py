@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from firstnan.answer.model import Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, Test
+from firstnan.operators.table import Rulebook
 from firstnan.rank.events import Event, EventKind
 
 
@@ -67,9 +68,9 @@ def in_order() -> tuple[Tried, ...]:
     return tuple(ordered)
 
 
-def explain(event: Event) -> Mechanism:
+def explain(event: Event, book: Rulebook) -> Mechanism:
     """The mechanism of an event; ``unknown`` when no other test fits."""
-    case = Case(event)
+    case = Case(event, book)
     kind = EventKind.ENTRY if event.kind is EventKind.ENTRY else EventKind.BIRTH
     answers = (one.test(case) for one in in_order() if kind in one.on)
     return next(answer for answer in answers if answer is not None)

@@ -21,8 +21,8 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import RecordKind, TensorStat
-from firstnan.operators import families
 from firstnan.operators.bounds import holds_zero, touches_zero
+from firstnan.operators.table import Computes
 from firstnan.rank.events import EventKind
 
 NEAR_ZERO = 1e-6
@@ -33,7 +33,7 @@ _EDGE_AT_ZERO = frozenset(["sqrt", "rsqrt", "norm", "vector_norm", "matrix_norm"
 @tried(EventKind.BIRTH, after="div_by_zero")
 def sqrt_backward(case: Case) -> Mechanism | None:
     """The derivative of sqrt, norm, pow, acos ... at the edge of the domain."""
-    if not case.is_backward or case.api not in families.ROOTS or case.record.name.kind is RecordKind.MODULE:
+    if not case.is_backward or not case.computes(Computes.ROOT) or case.record.name.kind is RecordKind.MODULE:
         return None
     sure = Confidence.POSSIBLE
     if case.forward is not None:

@@ -19,8 +19,8 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, infinite_slots
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import ValueState
-from firstnan.operators import families
 from firstnan.operators.bounds import touches_zero
+from firstnan.operators.table import MULTIPLIES, Computes
 from firstnan.rank.events import EventKind
 
 
@@ -28,17 +28,17 @@ from firstnan.rank.events import EventKind
 def zero_times_inf(case: Case) -> Mechanism | None:
     """A product with infinite inputs gives NaN; in backward, with an infinity in the forward call's inputs, or in the
     result of an exponential, which is its own derivative."""
-    if case.api not in families.MULTIPLICATIONS | families.EXPONENTIALS or not case.gives_nan:
+    if not case.computes(*MULTIPLIES, Computes.EXPONENTIAL) or not case.gives_nan:
         return None
     forward = case.forward
     if case.is_backward:
-        kept = () if forward is None else forward.outputs if case.api in families.EXPONENTIALS else forward.inputs
+        kept = () if forward is None else forward.outputs if case.computes(Computes.EXPONENTIAL) else forward.inputs
         saved = [t for t in kept if t.state.is_bad and t.state is not ValueState.NAN]
         if not saved:
             return None
         return found(MechanismKind.ZERO_TIMES_INF, Confidence.LIKELY, "why.zero_times_inf", slot=saved[0].slot)
     slots = infinite_slots(case)
-    if not slots or case.api in families.EXPONENTIALS:
+    if not slots or case.computes(Computes.EXPONENTIAL):
         return None
     zero = any(touches_zero(t) for t in case.record.inputs) or any(s.value == 0 for s in case.record.scalars)
     return found(

@@ -208,6 +208,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "caveat.skip_changed": ("the next step begins with other weights: no loss scaler skipped the update"),
     "caveat.excluded": "ruled out by --exclude-op: {names}",
+    "caveat.own_rules": "rules and operators of your --rules file are in force: {names}",
     "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
     "caveat.listed_calls": "of {count} calls with NaN or Inf, {shown} are listed",
     "caveat.listed_causes": "of {count} independent causes, {shown} are listed",

@@ -140,6 +140,7 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_thin": "如果使用了 loss scaler，本 step 可能已被跳过：下一个 step 的 dump 中权重太少，无法判断",
     "caveat.skip_changed": "下一个 step 开始时权重已变化：loss scaler 没有跳过更新",
     "caveat.excluded": "已用 --exclude-op 排除：{names}",
+    "caveat.own_rules": "使用了 --rules 文件中的规则和算子：{names}",
     "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有排除任何内容",
     "caveat.listed_calls": "共有 {count} 次含 NaN 或 Inf 的通信，列出了 {shown} 次",
     "caveat.listed_causes": "共有 {count} 个独立的根因，列出了 {shown} 个",
