@@ -69,3 +69,13 @@ def test_a_reduction_in_the_forward_pass_of_a_later_micro_batch(tmp_path: Path) 
         rank.backward(two, [t(1.0, shape=())], [t(INF, dtype=HALF)])
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.where, cause.direction) == (Where.COMMUNICATION, Direction.FORWARD)
+
+
+def test_a_call_inside_the_backward_of_a_module(tmp_path: Path) -> None:
+    """construct.json names the module's backward call as the caller."""
+    run = trained("backward")
+    for rank in run.ranks.values():
+        call = next(name for name in list(rank.data)[2:] if name.startswith("Distributed"))
+        rank.construct[call] = "Module.layer.Layer.backward.0"
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.where, cause.direction) == (Where.COMMUNICATION, Direction.BACKWARD)

@@ -100,15 +100,16 @@ def test_the_spread_is_a_short_tree() -> None:
 
 
 def test_the_calls_of_step_1_are_a_table() -> None:
-    rows = [line.split() for line in shown(ANOMALY).splitlines() if line.startswith("  all_reduce #")]
+    names = ("  all_reduce #", "  Distributed.all_reduce.1.forward ")
+    rows = [line.split() for line in shown(ANOMALY).splitlines() if line.startswith(names)]
     assert rows == [
-        ["all_reduce", "#1", "2,3", "2", "3", "-"],
+        ["Distributed.all_reduce.1.forward", "2,3", "2", "3", "-"],
         ["all_reduce", "#0", "by", "name", "2,3", "0", "1"],
     ]
     assert "Communication calls with NaN or Inf, step 0\n" in shown(ANOMALY)
-    rows = [line.split() for line in shown(ANOMALY, view=View.RANKS).splitlines() if line.startswith("  all_reduce #")]
+    rows = [line.split() for line in shown(ANOMALY, view=View.RANKS).splitlines() if line.startswith(names)]
     assert rows == [
-        ["all_reduce", "#1", "2,3", "2", "3", "-", "-", "2"],
+        ["Distributed.all_reduce.1.forward", "2,3", "2", "3", "-", "-", "2"],
         ["all_reduce", "#0", "by", "name", "2,3", "0", "-", "1", "4"],
     ]
 
@@ -120,7 +121,7 @@ def rows_of(*calls: CollectiveReport, **settings: Any) -> list[str]:
 
 
 def test_like_calls_share_a_row() -> None:
-    call = ANOMALY.collectives[0]
+    call = replace(ANOMALY.collectives[0], ops={2: "Distributed.all_reduce.1.forward", 3: "other"})
     run = [replace(call, call=number) for number in range(1, 18)]
     other = replace(call, group=(4, 5), call=3)
     assert rows_of(run[0], other, *run[1:]) == ["all_reduce #1-#17 2,3 2 3", "all_reduce #3 4,5 2 3"]
@@ -132,12 +133,33 @@ def test_like_calls_share_a_row() -> None:
     assert len(rows_of(*run, verbose=True)) == 17
 
 
+def named(number: int, record: int) -> CollectiveReport:
+    """The n-th call of a group, with one record name on both its members."""
+    name = f"Distributed.all_reduce.{record}.forward"
+    return replace(ANOMALY.collectives[0], call=number, ops={2: name, 3: name})
+
+
+def test_record_names_stand_where_one_fits_all_members() -> None:
+    """Else the number within the group, with a legend: it is not the number in a record's name."""
+    legend = "#n is the n-th call of that API in its group"
+    text = shown(replace(ANOMALY, collectives=(named(0, 4), named(1, 5), named(2, 6))))
+    assert "  Distributed.all_reduce.4-6.forward " in text
+    assert legend not in text
+    text = shown(replace(ANOMALY, collectives=(named(0, 4), named(1, 9))))  # other calls lie between
+    assert "  all_reduce #0-#1 " in text
+    assert legend in " ".join(text.split())
+    differ = replace(named(0, 4), ops={2: "Distributed.all_reduce.4.forward", 3: "Distributed.all_reduce.7.forward"})
+    text = shown(replace(ANOMALY, collectives=(differ,)))
+    assert "  all_reduce #0 " in text
+    assert "all_reduce #0 is Distributed.all_reduce.7.forward on rank 3" in text
+
+
 def test_the_call_that_is_the_cause_is_marked() -> None:
     call = replace(ANOMALY.collectives[0], source_ranks=(), propagated_ranks=(2, 3))
     cause = replace(EXP, op_name="Distributed.all_reduce.1.forward", where=Where.COMMUNICATION)
     report = replace(ANOMALY, root_causes=(cause,), collectives=(call, replace(call, call=2, ops={2: "other"})))
     marked = [" ".join(line.split()) for line in shown(report).splitlines() if "<- began here" in line]
-    assert marked == ["all_reduce #1 2,3 2,3 <- began here"]
+    assert marked == ["Distributed.all_reduce.1.forward 2,3 2,3 <- began here"]
 
 
 def test_a_message_shows_its_direction() -> None:
@@ -480,7 +502,7 @@ def test_long_lists_stay_short() -> None:
 def test_the_view_of_step_1_explains_its_words() -> None:
     text = " ".join(shown(ANOMALY, view=View.RANKS).split())
     assert text.startswith(
-        "The first affected communication is all_reduce in step 0. Source: rank 2. Propagated: rank 3."
+        "The first affected communication is Distributed.all_reduce.1.forward in step 0. Source: rank 2. Propagated: rank 3."
     )
     assert "source: its own input is not finite" in text
     assert "Process groups are not recorded" in text

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKind, CommCall, is_communication
@@ -117,9 +118,12 @@ class Structure:
         """Whether a communication call moves gradients of the backward pass, as far as the records around it tell.
 
         What a rank sends was made by the record before the call, what it receives is used by the record behind it:
-        micro-batches interleave. A call inside the forward call of a module is forward.
+        micro-batches interleave. A call inside a module belongs to the pass of the module's own record.
         """
-        if not self.in_backward(call.index) or self.module_of(call.name) is not None:
+        module = self.module_of(call.name)
+        if module is not None:
+            return parse_name(module).direction is Direction.BACKWARD
+        if not self.in_backward(call.index):
             return False
         step = 1 if call.kind is CallKind.RECEIVE else -1
         for distance in range(1, NEAREST):

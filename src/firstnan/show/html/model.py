@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from firstnan.answer.model import CollectiveReport, MechanismKind, Report, RootCause
 from firstnan.answer.views import Surroundings
@@ -16,6 +16,7 @@ from firstnan.show.html import call_map, spread, texts
 from firstnan.show.html.blocks import Json
 from firstnan.show.html.embedded_json import Embedded
 from firstnan.show.json import number
+from firstnan.show.outline.calls import record_name
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes
 from firstnan.show.reporter import Settings, View
 from firstnan.version import __version__
@@ -48,7 +49,7 @@ def build(report: Report, settings: Settings, embedded: Embedded) -> dict[str, J
         "rank_count": len(looked.ranks),
         "missing_ranks": format_ranges(looked.missing_ranks),
         "records": looked.records,
-        "causes": [_cause(group, report) for group in groups[:MAX_CAUSES]],
+        "causes": [_cause(group, report, _column(group.cause, report, columns)) for group in groups[:MAX_CAUSES]],
         "causes_left_out": max(len(groups) - MAX_CAUSES, 0),
         "map": None if drawn is None else call_map.build(*drawn, affected_only=report.call_map is None),
         "calls": [_call(call, columns[at] if at < len(columns) else at) for at, call in enumerate(report.collectives)],
@@ -64,7 +65,16 @@ def _causes(report: Report, settings: Settings) -> tuple[RootCause, ...]:
     return causes_on(report, settings.rank if settings.view is View.TRACE else None)
 
 
-def _cause(group: CauseGroup, report: Report) -> dict[str, Json]:
+def _column(cause: RootCause, report: Report, columns: Sequence[int]) -> int | None:
+    """The place of the map at which the cause's value enters communication, or the call that is the cause."""
+    for call, column in zip(report.collectives, columns, strict=False):
+        own = call.step == cause.step and cause.rank in call.ops
+        if own and (call.ops[cause.rank] == cause.op_name or cause.rank in call.source_ranks):
+            return column
+    return None
+
+
+def _cause(group: CauseGroup, report: Report, column: int | None) -> dict[str, Json]:
     cause = group.cause
     near = next((s for s in report.surroundings if (s.step, s.rank) == (cause.step, cause.rank)), None)
     frame = cause.location
@@ -77,6 +87,7 @@ def _cause(group: CauseGroup, report: Report) -> dict[str, Json]:
         "ranks": format_ranges(group.ranks),
         "op": show(cause.op_name),
         "index": cause.exec_order,
+        "column": column,
         "direction": cause.direction.value,
         "where": cause.where.value,
         "mechanism": cause.mechanism.kind.value,
@@ -195,6 +206,7 @@ def _call(call: CollectiveReport, column: int) -> dict[str, Json]:
     return {
         "op": show(call.op, 48),
         "call": call.call,
+        "record": show(record_name(call), 80),
         "column": column,
         "group": None if call.group is None else format_ranges(call.group),
         "by_name": call.match.value == "by_name",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from firstnan.answer.model import Report
+from firstnan.answer.model import BenignRule, Report
 from firstnan.dump.language import Language
 from firstnan.dump.printable import show
 from firstnan.dump.problems import Problem, ProblemKind
@@ -16,12 +16,13 @@ from firstnan.dump.records import TensorStat
 from firstnan.show.html import blocks
 from firstnan.show.html.blocks import Json
 from firstnan.show.outline.causes import chosen, general_advice, place_fields, tensor_rows, tensor_table
+from firstnan.show.outline.commands import next_commands
 from firstnan.show.outline.headline import CauseGroup, headline_of, mechanism_words, ranks_words
 from firstnan.show.outline.inputs import doubts_section, next_sections
 from firstnan.show.outline.model import Field, Line, Section, Span, Tone, data, sentence
 from firstnan.show.outline.sections import beside_calls, outline
 from firstnan.show.reporter import Settings, View
-from firstnan.words import catalog, text
+from firstnan.words import catalog, has, text
 
 MAX_TENSORS = 40
 """Most tensors of a cause that are listed."""
@@ -67,6 +68,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "causes": [_cause(group, own) for group in groups],
         "advice": [] if groups or own.view is not View.FULL else blocks.section(next_sections(report, own)[-1]),
         "doubts": blocks.section(doubts_section(report, groups, replace(own, verbose=False))),
+        "commands": [[text(key, language), line] for key, line in next_commands(report, own)],
         "symptoms": blocks.section(part("symptom")),
         "alternatives": blocks.section(part("alternatives")) + blocks.section(part("consequences")),
         "contained": _contained(report, language),
@@ -137,7 +139,8 @@ def _tensors(inputs: Sequence[TensorStat], outputs: Sequence[TensorStat], langua
 def _problems(problems: Sequence[Problem], language: Language) -> list[Json]:
     """One entry per kind: what it is, what it does to the answer, where."""
     made: list[Json] = []
-    for kind, group in _by_kind(problems).items():
+    kinds = sorted(_by_kind(problems).items(), key=lambda one: one[0] is ProblemKind.IGNORED_FOLDER)  # noise last
+    for kind, group in kinds:
         facts = [_facts(problem, language) for problem in group[:MAX_PROBLEMS]]
         made.append(
             {
@@ -200,11 +203,15 @@ def _contained(report: Report, language: Language) -> Json:
 def _benign(report: Report, language: Language) -> Json:
     if not report.benign:
         return None
-    rows = (
-        (data(rule.rule), Span(str(rule.count), is_data=True), data(rule.example, limit=160)) for rule in report.benign
-    )
-    names = ("html.column.rule", "html.column.count", "html.column.example")
-    return blocks.table(blocks.grid([text(name, language) for name in names], rows, right=(1,)))
+    rows = ((_rule(rule, language), data(rule.example, limit=160)) for rule in report.benign)
+    names = ("html.column.rule", "html.column.example")
+    return blocks.table(blocks.grid([text(name, language) for name in names], rows))
+
+
+def _rule(rule: BenignRule, language: Language) -> Span:
+    """What a rule passes over, in words; a rule of the user's has its name only."""
+    key = f"benign.{rule.rule}"
+    return Span(text(key, language, count=rule.count)) if has(key) else data(rule.rule)
 
 
 def _input(section: Section | None) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -27,8 +28,10 @@ class _Row(Struct):
     """Calls of one API in one group, one after the other, in which the same happened to the same ranks."""
 
     first: CollectiveReport
-    last: int
+    last: CollectiveReport
     is_cause: bool
+    named: bool
+    """Every call of it has one record name on all its members."""
 
 
 def calls_section(
@@ -82,6 +85,8 @@ def _table(
     yield from _table_of(shown, settings, whole=whole)
     if len(rows) > len(shown):
         yield Paragraph(more(len(rows) - len(shown), settings.language))
+    if any(" #" in _numbered(row) for row in shown):
+        yield Paragraph(sentence("label.call_number", settings.language, Tone.FAINT))
     yield from _records(calls, settings)
 
 
@@ -123,10 +128,17 @@ def _rows(calls: Iterable[CollectiveReport], causes: Sequence[RootCause], *, fol
         is_cause = any(_began_here(cause, call) for cause in causes)
         thread = (call.op, call.step, call.group, call.match, tuple(sorted(call.ops)))
         run = open_runs.get(thread)
-        if fold and run and not (run.is_cause or is_cause) and call.call == run.last + 1 and _alike(run.first, call):
-            run.last = call.call
+        if (
+            fold
+            and run
+            and not (run.is_cause or is_cause)
+            and call.call == run.last.call + 1
+            and _alike(run.first, call)
+        ):
+            run.last = call
+            run.named = run.named and bool(record_name(call))
             continue
-        open_runs[thread] = _Row(call, call.call, is_cause)
+        open_runs[thread] = _Row(call, call, is_cause, bool(record_name(call)))
         rows.append(open_runs[thread])
     return rows
 
@@ -146,12 +158,34 @@ def _began_here(cause: RootCause, call: CollectiveReport) -> bool:
 
 
 def _numbered(row: _Row) -> str:
-    """``all_reduce #1-#17``: the API and the number of the call in its group, counted from 0."""
-    last = "" if row.last == row.first.call else f"-#{row.last}"
-    return f"{_name(row.first)}{last}"
+    """``Distributed.all_reduce.1-17.forward`` where the record names fit all members; else ``all_reduce #1-#17``, the
+    API and the number of the call in its group, counted from 0."""
+    if row.first is row.last:
+        return call_name(row.first)
+    first, last = (_NUMBER.fullmatch(record_name(call)) for call in (row.first, row.last))
+    if not (row.named and first and last) or (first[1], first[3]) != (last[1], last[3]):
+        return f"{_counted(row.first)}-#{row.last.call}"
+    if int(last[2]) - int(first[2]) == row.last.call - row.first.call:  # no other call lies between
+        return f"{first[1]}{first[2]}-{last[2]}{first[3]}"
+    return f"{_counted(row.first)}-#{row.last.call}"
 
 
-def _name(call: CollectiveReport) -> str:
+_NUMBER = re.compile(r"(.*[._])(\d+)((?:\.forward|_\d+)?)")
+"""A record name of communication: before its number, the number, and behind it."""
+
+
+def record_name(call: CollectiveReport) -> str:
+    """The record name that all members of a call share; empty where they differ, or are not all known."""
+    names = set(call.ops.values())
+    return names.pop() if len(names) == 1 and len(call.ops) == call.total_ranks else ""
+
+
+def call_name(call: CollectiveReport) -> str:
+    """The record name where one fits all members, else the API and the number of the call in its group."""
+    return record_name(call) or _counted(call)
+
+
+def _counted(call: CollectiveReport) -> str:
     return f"{call.op} #{call.call}"
 
 
@@ -192,12 +226,14 @@ def _records(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[
     """The record names of the first call (all calls when verbose): they can differ from rank to rank."""
     language = settings.language
     for call in calls if settings.verbose else calls[:1]:
+        if record_name(call):
+            continue  # the table has it
         ranks_of: dict[str, list[int]] = defaultdict(list)
         for rank, name in sorted(call.ops.items()):
             ranks_of[name].append(rank)
         for name, ranks in list(ranks_of.items())[: None if settings.verbose else _MOST_NAMES]:
             words = ranks_words(ranks, language)
-            yield Item(sentence("label.call_record", language, call=_name(call), op=name, ranks=words))
+            yield Item(sentence("label.call_record", language, call=_counted(call), op=name, ranks=words))
 
 
 def _remarks(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[Block]:

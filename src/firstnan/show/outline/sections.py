@@ -11,7 +11,7 @@ from firstnan.dump.language import Language
 from firstnan.dump.printable import NAME_LIMIT
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.agreement import agreement_headline, agreement_sections
-from firstnan.show.outline.calls import calls_section, every_call_section
+from firstnan.show.outline.calls import call_name, calls_section, every_call_section
 from firstnan.show.outline.causes import alternatives_sections, cause_sections, colon, comma, dropped, more
 from firstnan.show.outline.commands import commands_section
 from firstnan.show.outline.growth import growth_section
@@ -135,7 +135,7 @@ def _ranks(report: Report, settings: Settings) -> Outline:
             "ranks.first",
             language,
             Tone.STRONG,
-            op=first.op,
+            op=call_name(first),
             step=first.step,
             source=_source_words(report, first, language),
             propagated=_ranks_or_none(first.propagated_ranks, language),

@@ -272,6 +272,7 @@ REPORT: dict[str, str] = {
     "label.symptom_in_step": "step {step}, rank {rank}, record {index}: {op}",
     "label.by_name": "by name",
     "label.group_unknown": "not known",
+    "label.call_number": "#n is the n-th call of that API in its group, counted from 0. Record names count per rank.",
     "label.call_record": "{call} is {op} on {ranks}",
     "label.began_here": "<- began here",
     "label.passed_over": "Passed over as harmless: {count} results (masks, fresh memory and the like, listed below).",

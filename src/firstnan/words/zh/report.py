@@ -241,6 +241,7 @@ REPORT: dict[str, str] = {
     "label.symptom_in_step": "step {step}、rank {rank} 的第 {index} 条记录：{op}",
     "label.by_name": "按名称",
     "label.group_unknown": "未知",
+    "label.call_number": "#n 为该 API 在其通信组内的第 n 次调用（从 0 起）；记录名按 rank 各自编号。",
     "label.call_record": "{call} 在 {ranks} 上为 {op}",
     "label.began_here": "<- 由此开始",
     "label.passed_over": "判为无害而略过的结果：{count} 个（mask、未写入的内存等，见下文）。",

@@ -12,13 +12,18 @@ function verdictPart() {
       swatch(letter),
       " ",
       el("b", {}, word(`html.verdict.${page.verdict}`)),
-      el("span", { class: page.complete ? "faint" : "warn" }, word(page.complete ? "html.complete" : "html.incomplete")),
+      el("span", { class: page.complete ? "faint" : "warn" }, word(!page.complete ? "html.incomplete" : undecidedCalls() ? "html.complete.undecided" : "html.complete")),
       el("span", { class: "faint" }, word("html.looked_at", { ranks: page.ranks || "-", steps: page.steps || "-", records: page.records })),
       page.redacted ? el("span", { class: "faint" }, word("html.redacted")) : null,
     ),
     el("h1", {}, line(told.headline)),
     told.story.map((sentence) => el("p", { class: "story" }, line(sentence))),
   );
+}
+
+/** Whether the map shows calls whose state is not known on some rank. */
+function undecidedCalls() {
+  return Boolean(page.map) && page.map.rows.some(([, cells]) => /[um]/.test(cells));
 }
 
 /** One tab per cause when there are several. */
@@ -40,6 +45,7 @@ function causeTabs() {
       el("span", { class: "faint" }, word("section.cause", { number: at + 1, total: page.causes.length + page.causes_left_out })),
       " ",
       data(told[at].tab),
+      el("span", { class: "faint" }, ` ${told[at].mechanism}`),
     ),
   );
   const more = page.causes_left_out ? el("p", { class: "faint" }, word("html.more", { count: page.causes_left_out })) : null;
@@ -97,8 +103,18 @@ function whyPanel(cause, told) {
           told.left_out ? el("p", { class: "faint" }, word("html.more", { count: told.left_out })) : null,
         ])
       : null,
-    told.evidence.length ? el("ul", { class: "entries" }, told.evidence.map((sentence) => el("li", {}, line(sentence)))) : null,
+    told.evidence.length ? entries("ul", told.evidence) : null,
   );
+}
+
+const ENTRIES_SHOWN = 4;
+
+/** A list of sentences; on a small screen all but the first ones are folded. */
+function entries(tag, sentences) {
+  const shownAtOnce = narrow() && sentences.length > ENTRIES_SHOWN + 1 ? ENTRIES_SHOWN : sentences.length;
+  const list = (from, to) => el(tag, { class: "entries", start: tag === "ol" ? from + 1 : null }, sentences.slice(from, to).map((one) => el("li", {}, line(one))));
+  const rest = sentences.length - shownAtOnce;
+  return [list(0, shownAtOnce), folded(word("html.more", { count: rest }), rest > 0, () => list(shownAtOnce, sentences.length))];
 }
 
 /** Three bars, filled as far as the numbers carry, and the word. */
@@ -113,9 +129,14 @@ function nextPanel(told) {
     "div",
     { class: "stack-of-panels" },
     doubtsPanel(),
-    panel(word("section.advice"), el("ol", { class: "entries" }, told.advice.map((sentence) => el("li", {}, line(sentence))))),
+    panel(word("section.advice"), entries("ol", told.advice)),
+    texts().commands.length ? panel(word("section.commands"), texts().commands.map(commandLine)) : null,
     texts().symptoms.length ? panel(word("section.symptom"), blocks(texts().symptoms)) : null,
   );
+}
+
+function commandLine([what, command]) {
+  return el("div", { class: "command" }, el("p", {}, what, " ", copyButton(command)), el("pre", { class: "source" }, command));
 }
 
 function doubtsPanel() {

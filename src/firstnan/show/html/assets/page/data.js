@@ -60,9 +60,9 @@ function eachRank(text, visit) {
   for (const [first, last] of parseRanges(text)) for (let rank = first; rank <= last; rank++) visit(rank);
 }
 
-/** all_reduce #1: the API and the number of the call in its group, counted from 0. */
+/** The record name that fits all members, else all_reduce #1: the API and the number of the call in its group, from 0. */
 function callName(call) {
-  return `${call.op} #${call.call}`;
+  return call.record || `${call.op} #${call.call}`;
 }
 
 /** Which state a rank has in a call: s, p, n, u, or "" for no part in it. */

@@ -41,7 +41,13 @@ function empty(node) {
 /** Text from a dump: on its own in the direction of writing, in fixed width; bare numbers in the font around them. */
 function data(text, tone) {
   const kind = /^[-+\d.,e]+$/.test(text) ? "num" : "data";
-  return el("bdi", { class: tone ? `${kind} ${tone}` : kind }, text);
+  return el("bdi", { class: tone ? `${kind} ${tone}` : kind }, breakable(text));
+}
+
+/** The text, which a narrow column breaks behind dots and slashes and not inside of names. */
+function breakable(text) {
+  const pieces = String(text).split(/(?<=[./\\:])(?=[^\s./\\:0-9])/);
+  return pieces.flatMap((piece, at) => (at ? [el("wbr"), piece] : [piece]));
 }
 
 /** A line of the model: a span is a string, or [text, tone, 1 for data]. */

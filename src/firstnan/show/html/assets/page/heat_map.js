@@ -58,11 +58,12 @@ class HeatMap {
   legend() {
     const present = new Set();
     for (const [, cells] of this.map.rows) for (const letter of cells.replace(/\d/g, "")) present.add(letter);
-    const shown = [..."spmucn"].filter((letter) => present.has(letter));
+    const shown = [..."spmucn."].filter((letter) => present.has(letter));
     return el(
       "ul",
       { class: "legend" },
-      shown.map((letter) => el("li", {}, swatch(letter), el("b", {}, stateWord(letter)), " ", el("span", { class: "faint" }, word(`html.cell.${letter}`)))),
+      shown.map((letter) => el("li", {}, swatch(letter), el("b", {}, stateWord(letter)), " ", el("span", { class: "faint" }, word(letter === "." ? "html.map.no_part" : `html.cell.${letter}`)))),
+      this.causeCells().length ? el("li", {}, el("span", { class: "cause-mark" }), word("html.map.cause")) : null,
     );
   }
 
@@ -222,6 +223,7 @@ class HeatMap {
     if (!this.grid.rows.length || !this.grid.cols.length) return;
     paintCells(context, this.grid, view, box, ratio);
     this.axes(context, view, box, wide, labels);
+    for (const cell of this.causeCells()) this.ring(context, cell, view, box, colour("bad"));
     if (this.cursor) this.ring(context, this.cursor, view, box, colour("text"));
   }
 
@@ -244,8 +246,9 @@ class HeatMap {
     context.fillText(word("html.map.axis_ranks"), 0, 0);
     context.restore();
     context.textAlign = "center";
-    const everyCol = Math.max(1, niceStep(34 / wide));
     const lastCol = Math.min(view.x1, this.grid.cols.length);
+    const digits = String(this.map.columns.length * this.map.merged).length;
+    const everyCol = Math.max(1, niceStep((7 * digits + 6) / wide));
     for (let col = Math.ceil(view.x0); col < lastCol; col++) {
       const column = this.grid.cols[col];
       if (column % everyCol) continue;
@@ -266,6 +269,14 @@ class HeatMap {
       context.fillText(clipped(name, LABEL_LENGTH), 0, 0);
       context.restore();
     }
+  }
+
+  /** Where the value of each cause enters communication. */
+  causeCells() {
+    return page.causes
+      .filter((cause) => cause.column !== null)
+      .map((cause) => ({ row: this.grid.rowOf(cause.rank), col: this.grid.colOf(cause.column) }))
+      .filter((cell) => cell.row >= 0 && cell.col >= 0);
   }
 
   ring(context, { row, col }, view, box, ink) {

@@ -4,7 +4,27 @@ const CALLS_SHOWN = 40;
 
 function part(id, title, content, lead) {
   if (!content) return null;
-  return el("section", { class: "part", id, tabindex: -1 }, el("h2", {}, title), lead ? el("p", { class: "lead" }, lead) : null, content);
+  const open = !narrow() || OPEN_WHEN_NARROW.includes(id) || shown.opened.has(id);
+  const body = el("div", { class: "content", id: `${id}-content`, hidden: !open }, lead ? el("p", { class: "lead" }, lead) : null, content);
+  const toggle = button(title, () => unfold(id, toggle.getAttribute("aria-expanded") !== "true"), { "aria-expanded": String(open), "aria-controls": `${id}-content` });
+  return el("section", { class: "part", id, tabindex: -1 }, el("h2", {}, toggle), body);
+}
+
+/** Parts that a small screen shows at once; the others open at a touch. */
+const OPEN_WHEN_NARROW = ["map"];
+
+function narrow() {
+  return window.matchMedia("(max-width: 760px)").matches;
+}
+
+/** Opens or closes a part; a part that something on the page leads to is opened. */
+function unfold(id, open = true) {
+  const body = document.getElementById(`${id}-content`);
+  if (!body) return;
+  body.hidden = !open;
+  body.parentNode.querySelector("h2 button").setAttribute("aria-expanded", String(open));
+  if (open) shown.opened.add(id);
+  else shown.opened.delete(id);
 }
 
 function mapPart() {

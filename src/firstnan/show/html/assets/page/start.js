@@ -1,7 +1,7 @@
 // Puts the page together; what the reader chooses draws it anew.
 
 /** What stands on the page and is spoken to from elsewhere. */
-const shown = { map: null, curve: null };
+const shown = { map: null, curve: null, opened: new Set() };
 const THEMES = ["auto", "light", "dark"];
 const THEME_KEY = "firstnan-theme";
 let goneTo = "";
@@ -109,6 +109,7 @@ function repaint() {
 function jump(id) {
   const node = document.getElementById(id);
   if (!node) return;
+  unfold(id);
   node.scrollIntoView({ block: "start" });
   node.focus({ preventScroll: true });
   goneTo = id;
