@@ -100,16 +100,16 @@ def test_the_spread_is_a_short_tree() -> None:
 
 
 def test_the_calls_of_step_1_are_a_table() -> None:
-    names = ("  all_reduce #", "  Distributed.all_reduce.1.forward ")
+    names = ("  all_reduce #", "  all_reduce.1.forward ")
     rows = [line.split() for line in shown(ANOMALY).splitlines() if line.startswith(names)]
     assert rows == [
-        ["Distributed.all_reduce.1.forward", "2,3", "2", "3", "-"],
+        ["all_reduce.1.forward", "2,3", "2", "3", "-"],
         ["all_reduce", "#0", "by", "name", "2,3", "0", "1"],
     ]
     assert "Communication calls with NaN or Inf, step 0\n" in shown(ANOMALY)
     rows = [line.split() for line in shown(ANOMALY, view=View.RANKS).splitlines() if line.startswith(names)]
     assert rows == [
-        ["Distributed.all_reduce.1.forward", "2,3", "2", "3", "-", "-", "2"],
+        ["all_reduce.1.forward", "2,3", "2", "3", "-", "-", "2"],
         ["all_reduce", "#0", "by", "name", "2,3", "0", "-", "1", "4"],
     ]
 
@@ -143,7 +143,7 @@ def test_record_names_stand_where_one_fits_all_members() -> None:
     """Else the number within the group, with a legend: it is not the number in a record's name."""
     legend = "#n is the n-th call of that API in its group"
     text = shown(replace(ANOMALY, collectives=(named(0, 4), named(1, 5), named(2, 6))))
-    assert "  Distributed.all_reduce.4-6.forward " in text
+    assert "  all_reduce.4-6.forward " in text
     assert legend not in text
     text = shown(replace(ANOMALY, collectives=(named(0, 4), named(1, 9))))  # other calls lie between
     assert "  all_reduce #0-#1 " in text
@@ -159,7 +159,7 @@ def test_the_call_that_is_the_cause_is_marked() -> None:
     cause = replace(EXP, op_name="Distributed.all_reduce.1.forward", where=Where.COMMUNICATION)
     report = replace(ANOMALY, root_causes=(cause,), collectives=(call, replace(call, call=2, ops={2: "other"})))
     marked = [" ".join(line.split()) for line in shown(report).splitlines() if "<- began here" in line]
-    assert marked == ["Distributed.all_reduce.1.forward 2,3 2,3 <- began here"]
+    assert marked == ["all_reduce.1.forward 2,3 2,3 <- began here"]
 
 
 def test_a_message_shows_its_direction() -> None:
@@ -502,7 +502,8 @@ def test_long_lists_stay_short() -> None:
 def test_the_view_of_step_1_explains_its_words() -> None:
     text = " ".join(shown(ANOMALY, view=View.RANKS).split())
     assert text.startswith(
-        "The first affected communication is Distributed.all_reduce.1.forward in step 0. Source: rank 2. Propagated: rank 3."
+        "The first affected communication is Distributed.all_reduce.1.forward in step 0. "
+        "Source: rank 2. Propagated: rank 3."
     )
     assert "source: its own input is not finite" in text
     assert "Process groups are not recorded" in text

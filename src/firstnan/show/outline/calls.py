@@ -12,7 +12,7 @@ from firstnan.answer.model import CollectiveReport, MatchState, RankState, RootC
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.causes import more
-from firstnan.show.outline.headline import ranks_words
+from firstnan.show.outline.headline import ranks_words, short_name
 from firstnan.show.outline.model import Block, Item, Paragraph, Section, Span, Table, Tone, data, sentence
 from firstnan.show.reporter import Settings
 from firstnan.words import text
@@ -158,15 +158,15 @@ def _began_here(cause: RootCause, call: CollectiveReport) -> bool:
 
 
 def _numbered(row: _Row) -> str:
-    """``Distributed.all_reduce.1-17.forward`` where the record names fit all members; else ``all_reduce #1-#17``, the
-    API and the number of the call in its group, counted from 0."""
+    """``all_reduce.1-17.forward`` where the record names fit all members; else ``all_reduce #1-#17``, the API and the
+    number of the call in its group, counted from 0."""
     if row.first is row.last:
-        return call_name(row.first)
+        return str(short_name(record_name(row.first))) or _counted(row.first)
     first, last = (_NUMBER.fullmatch(record_name(call)) for call in (row.first, row.last))
     if not (row.named and first and last) or (first[1], first[3]) != (last[1], last[3]):
         return f"{_counted(row.first)}-#{row.last.call}"
     if int(last[2]) - int(first[2]) == row.last.call - row.first.call:  # no other call lies between
-        return f"{first[1]}{first[2]}-{last[2]}{first[3]}"
+        return str(short_name(f"{first[1]}{first[2]}-{last[2]}{first[3]}"))
     return f"{_counted(row.first)}-#{row.last.call}"
 
 
