@@ -30,6 +30,7 @@ THIRD_PARTY = {
     "torch": {"recording.*", "replaying.*"},
     "numpy": {"replaying.*"},
     "torch_npu": {"replaying.repro_script"},
+    "fsspec": {"read.sources.remote"},
     "mcp": {"serving.server"},
     "zstandard": {"read.sources.compressed"},
 }

@@ -26,6 +26,7 @@ from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.scan.large_values import holds_large
 from firstnan.read.sources import places
+from firstnan.read.sources.remote_path import absolute
 from firstnan.run import rank_passes
 from firstnan.run.engine import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
@@ -53,7 +54,7 @@ def find(paths: Sequence[Path], options: Options, engines: Engines, *, whole: bo
         found = complete
     if engines.nodes or options.engine is EngineKind.LOCAL:
         return found
-    folders = tuple(replace(folder, path=folder.path.absolute()) for folder in found.folders)
+    folders = tuple(replace(folder, path=absolute(folder.path)) for folder in found.folders)
     return replace(found, folders=folders)  # workers of a cluster stand in folders of their own
 
 

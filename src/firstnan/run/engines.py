@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
+from firstnan.read.sources.remote_path import is_remote
 from firstnan.run.engine import Engine, Engines, Failed, Node, Place, attempt, available_cores
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ class InProcess:
 class ProcessPool:
     """Worker processes on this machine, each with one item at a time; a worker that dies is replaced."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, *, fresh: bool = False) -> None:
+        """``fresh``: every worker is a new program, as threads of the parent (of a client of a store) do not survive a
+        fork."""
         self.jobs = jobs
+        self._fresh = fresh
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         from multiprocessing import connection
 
-        context = _context()
+        context = _context(self._fresh)
         waiting = list(enumerate(items))[::-1]
         busy: dict[Connection, _Worker[T, R]] = {}
         try:
@@ -153,10 +157,12 @@ def _how_it_ended(code: int | None) -> str:
     return f"the worker process ended (exit code {code})"
 
 
-def _context() -> BaseContext:
+def _context(fresh: bool) -> BaseContext:
     """Forked workers start at once and have everything loaded; elsewhere the platform's own way."""
     import multiprocessing
 
+    if fresh:
+        return multiprocessing.get_context("spawn")
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
@@ -191,12 +197,13 @@ class Local(Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
 
     def engine(self, places: Sequence[Place]) -> Engine:
-        return local(self.jobs, len(places), sum(place.bytes for place in places))
+        fresh = any(place.file is not None and is_remote(place.file) for place in places)
+        return local(self.jobs, len(places), sum(place.bytes for place in places), fresh=fresh)
 
 
-def local(jobs: int | None, items: int, total_bytes: int) -> Engine:
+def local(jobs: int | None, items: int, total_bytes: int, *, fresh: bool = False) -> Engine:
     """The engine for this machine: no processes for work that is done before they have started."""
     count = min(jobs or available_cores(), items)
     if count <= 1 or (jobs is None and total_bytes < SMALL):
         return InProcess()
-    return ProcessPool(count)
+    return ProcessPool(count, fresh=fresh)

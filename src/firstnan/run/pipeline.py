@@ -19,6 +19,7 @@ from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
+from firstnan.read.sources.remote_path import named
 from firstnan.report import assemble
 from firstnan.run import dispatch, engines, rank_passes
 from firstnan.run.engine import Engines
@@ -71,7 +72,7 @@ def as_paths(path: Paths) -> tuple[Path, ...]:
 
 def shown(paths: Sequence[Path]) -> str:
     """The paths for people."""
-    return ", ".join(map(str, paths))
+    return ", ".join(map(named, paths))
 
 
 def rosters(path: Paths, options: Options | None = None, progress: Progress | None = None) -> list[Roster]:

@@ -33,6 +33,7 @@ from firstnan.read.json.lenient import collector_off
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.read.prints import OperatorPrints, RankPrints
+from firstnan.read.sources.remote_path import absolute
 from firstnan.run import dispatch, engines, pipeline, rank_passes
 from firstnan.run.engine import Engines
 from firstnan.run.parts import (
@@ -99,7 +100,7 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
     stamp = Stamp.of(folder.values)
     summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
     return RankPart(
-        folder=replace(folder, path=folder.path.absolute()),
+        folder=replace(folder, path=absolute(folder.path)),
         summary=summary,
         stamp=stamp,
         made=None if summary.made is not None else counted.made,

@@ -157,6 +157,7 @@ class Watch:
     def _look(self) -> None:
         """Takes account of what has changed."""
         now = self._clock()
+        places.forget()
         try:
             found = path_layouts.survey(self._paths, self._options.steps, self._options.ranks)
         except InputError as error:  # not there yet

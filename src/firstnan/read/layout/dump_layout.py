@@ -25,6 +25,7 @@ from firstnan.read.layout.folder_names import LOOKED_INTO, RANK, RANK_FILES, STE
 from firstnan.read.layout.rank_files import RankFiles, look
 from firstnan.read.sources.folders import Entry, Unlistable, natural, shown
 from firstnan.read.sources.places import entries, remarks, stem_of
+from firstnan.read.sources.remote_path import absolute, named
 
 _KERNEL = re.compile(r"kernel_config_[0-9]+\.json\Z")
 
@@ -81,15 +82,15 @@ def survey(path: Path, steps: Collection[int] | None = None, ranks: Collection[i
     top = entries(path)
     if isinstance(top, Unlistable):
         raise _unlistable(path, top)
-    folder = path if path.name and path.name != ".." else path.absolute()
+    folder = path if path.name and path.name != ".." else absolute(path)
     if folder.name in ("", ".."):
         folder = folder.resolve()
     if any(entry.name in RANK_FILES for entry in top) and not any(is_part(entry) for entry in top):
-        step = number_in(STEP, folder.absolute().parent.name)
+        step = number_in(STEP, absolute(folder).parent.name)
         rank = number_in(RANK, stem_of(folder))
         search.remarks(path, shown(folder.name))
         search.rank(Entry(shown(folder.name), path, True), 0 if step is None else step, 0 if rank is None else rank)
-        return replace(search.layout(), beside=() if rank is None else _beside(folder.absolute(), rank))
+        return replace(search.layout(), beside=() if rank is None else _beside(absolute(folder), rank))
     search.remarks(path, shown(folder.name))
     search.dumps(top, stem_of(folder))
     return search.layout()
@@ -107,8 +108,8 @@ def _beside(folder: Path, rank: int) -> tuple[int, ...]:
 def _unlistable(path: Path, why: Unlistable) -> InputError:
     if why.file:
         hint = f"give the folder: {path.parent}" if path.name in RANK_FILES else "give the folder of the dump"
-        return InputError(f"{path} is {why.detail}, not a folder", hint=hint)
-    return InputError(f"{path}: {why.detail}", hint="give the folder that holds step*/rank*/dump.json")
+        return InputError(f"{named(path)} is {why.detail}, not a folder", hint=hint)
+    return InputError(f"{named(path)}: {why.detail}", hint="give the folder that holds step*/rank*/dump.json")
 
 
 class _Dump(Struct):
@@ -408,9 +409,9 @@ def _nothing(root: Path, problems: list[Problem], others: list[str]) -> InputErr
     if told:
         found = "; ".join(f"{p.file}: {p.detail}" for p in told[:_SHOWN])
         more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        return InputError(f"no dump.json in {root}: {found}{more}", hint=hint)
+        return InputError(f"no dump.json in {named(root)}: {found}{more}", hint=hint)
     found = f"only {_some(others)}" if others else "an empty folder"
-    return InputError(f"no dump in {root}: {found}", hint=hint)
+    return InputError(f"no dump in {named(root)}: {found}", hint=hint)
 
 
 def _place(problem: Problem) -> tuple[int, int, tuple[tuple[int, int, str], ...]]:

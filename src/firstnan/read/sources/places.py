@@ -1,12 +1,14 @@
-"""Where the bytes of a dump come from: folders of this machine, archives, compressed files.
+"""Where the bytes of a dump come from: folders of this machine, archives, compressed files, remote stores.
 
-A place is a path, wherever it leads: ``run/step0/rank3/dump.json``, ``host0.tar.gz/step0/rank3/dump.json``. A file that
-is not there may be there compressed, with ``.gz`` or ``.zst`` behind its name.
+A place is a path, wherever it leads: ``run/step0/rank3/dump.json``, ``host0.tar.gz/step0/rank3/dump.json``,
+``s3://bucket/run/step0/rank3/dump.json``. A file that is not there may be there compressed, with ``.gz`` or ``.zst``
+behind its name.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +19,7 @@ from firstnan.read.sources import files, folders
 from firstnan.read.sources.compressed import SUFFIXES, Format, Index, Unpacked, lacking, measured
 from firstnan.read.sources.files import Fault, Opened, reason
 from firstnan.read.sources.folders import Entry, Unlistable
+from firstnan.read.sources.remote_path import is_remote
 
 if TYPE_CHECKING:
     from firstnan.read.sources.archive_members import Remark
@@ -66,6 +69,8 @@ _LIKE_ARCHIVES = (".tar", ".tgz", ".tzst", ".zip", ".gz", ".zst")
 
 def source_of(path: Path) -> Source:
     """Where a path leads."""
+    if is_remote(path):
+        return _of_remote(path)
     if any(part.lower().endswith(_LIKE_ARCHIVES) for part in path.parts):
         from firstnan.read.sources import archives
 
@@ -75,11 +80,31 @@ def source_of(path: Path) -> Source:
     return _LOCAL
 
 
+def _of_remote(path: Path) -> Source:
+    from firstnan.read.sources import archives, remote
+
+    outer, _ = archives.split(path)
+    return archives.Archives(_open_remote) if archives.stem(outer.name) is not None else remote.Remote()
+
+
+def _open_remote(path: Path) -> Opened | Fault:
+    from firstnan.read.sources import remote
+
+    return remote.Remote().open(path)
+
+
+def forget() -> None:
+    """What was listed in a remote store may have changed: ask again from now on."""
+    remote = sys.modules.get("firstnan.read.sources.remote")
+    if remote is not None:
+        remote.forget()
+
+
 def on_disk(path: Path) -> Path:
     """What has to be there for a path to be read: the path, or the archive that it leads into."""
     from firstnan.read.sources import archives
 
-    return archives.split(path)[0] if source_of(path) is not _LOCAL else path
+    return path if source_of(path) is _LOCAL else archives.split(path)[0]
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
