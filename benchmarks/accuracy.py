@@ -123,7 +123,7 @@ def _judged(true_causes: list[dict[str, Any]], cause: RootCause) -> Judged:
     place = any(_mark(true, cause) == 1.0 for true in true_causes)
     mechanism = any(_labelled(true, [cause], "mechanism") for true in true_causes)
     sure = cause.mechanism.confidence
-    return Judged(sure, place, sure, mechanism)
+    return Judged(cause.place_confidence, place, sure, mechanism)
 
 
 def _ranks(true: dict[str, Any]) -> set[int]:

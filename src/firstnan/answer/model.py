@@ -119,7 +119,7 @@ class MechanismKind(Enum):
 
 
 class Confidence(Enum):
-    """How far the numbers carry the mechanism."""
+    """How far the numbers carry the mechanism, or the place."""
 
     CERTAIN = "certain"
     """The recorded numbers prove it."""
@@ -216,6 +216,8 @@ class RootCause(Struct, frozen=True):
     direction: Direction
     where: Where
     mechanism: Mechanism
+    place_confidence: Confidence = Confidence.POSSIBLE
+    """How sure rank and record are; the mechanism has its own."""
     inputs: tuple[TensorStat, ...] = ()
     outputs: tuple[TensorStat, ...] = ()
     construct_chain: tuple[str, ...] = ()

@@ -1,4 +1,10 @@
-"""From first live events to root causes: place, reason, evidence."""
+"""From first live events to root causes: place, reason, evidence.
+
+Rules, each tested under its name:
+
+``every_clean_birth_is_a_cause``
+    A rank may hold a second fault behind its first, or behind what reached it from another rank.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,12 @@ from firstnan.causes.evidence import evidence_of
 from firstnan.causes.mechanisms import registry
 from firstnan.causes.missing_rank import absent_causes, independent
 from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import Direction, RecordKind
 from firstnan.operators.table import Rulebook
-from firstnan.rank.events import Event, EventKind, Origin
+from firstnan.rank.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.rank.module_dumps import inside_its_module
 from firstnan.rank.summary import RankSummary
+from firstnan.step.liveness import is_own_birth
 from firstnan.step.matching import Matching
 from firstnan.step.origins import Arrival, RankOutcome, Spread
 
@@ -54,6 +62,7 @@ def root_causes(
     causes += communication_causes(step, spread.of(Arrival.COMMUNICATION))
     absent = spread.of(Arrival.MISSING)
     causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries, left_out)
+    causes += _further(step, spread, summaries, book)
     if not causes:
         causes += [
             _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries, book)
@@ -61,6 +70,34 @@ def root_causes(
             if summary.saturated is not None
         ]
     return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+
+
+def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], book: Rulebook) -> list[RootCause]:
+    """every_clean_birth_is_a_cause: forward births behind the first event of a rank, where this one is its own or came
+    from elsewhere, whose inputs are finite, whose value matters and whose mechanism the numbers show.
+
+    The same operator of the same module is told once: it meets the same numbers in every micro-batch.
+    """
+    found: list[RootCause] = []
+    for outcome in spread.outcomes:
+        if Ending.SATURATED in outcome.event.endings:
+            continue  # what it was swallowed to is finite, and may be what the next one divides by
+        known = {_code(outcome.event)}
+        for event in summaries[outcome.rank].events:
+            later = event.index > outcome.event.index and event.direction is Direction.FORWARD
+            if not later or not event.is_live or not is_own_birth(event) or _code(event) in known:
+                continue
+            cause = _own(step, RankOutcome(outcome.rank, event, Arrival.OWN), summaries, book)
+            if cause.mechanism.kind is MechanismKind.UNKNOWN or cause.mechanism.confidence is Confidence.POSSIBLE:
+                continue
+            known.add(_code(event))
+            found.append(cause)
+    return found
+
+
+def _code(event: Event) -> tuple[str, str | None]:
+    """Operator and module of an event: where it stands in the program."""
+    return event.record.name.api or event.record.name.path, event.module
 
 
 def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], book: Rulebook) -> RootCause:
@@ -85,7 +122,8 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], 
         exec_order=event.index,
         direction=event.direction,
         where=where,
-        mechanism=registry.explain(event, book),
+        place_confidence=_place_confidence(event),
+        mechanism=_no_surer(registry.explain(event, book), event),
         inputs=event.record.inputs + event.record.parameters,
         outputs=event.record.outputs,
         module=event.module,
@@ -94,6 +132,24 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], 
         alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
         run_up=event.run_up,
     )
+
+
+def _place_confidence(event: Event) -> Confidence:
+    """How sure the place is: no surer than the weakest link on the value's way (design, section 5)."""
+    if event.guess is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}:
+        return Confidence.POSSIBLE
+    if event.kind is EventKind.BIRTH:
+        taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
+        is_seen = bool(taken) and not any(tensor.state.is_unknown for tensor in taken)
+        is_call = event.record.name.kind is RecordKind.API
+        return Confidence.CERTAIN if is_seen and is_call else Confidence.LIKELY
+    is_read = event.origin in (Origin.PARAMETER, Origin.INPUT_DATA) or event.writer is not None
+    return Confidence.LIKELY if is_read else Confidence.POSSIBLE
+
+
+def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
+    """A cause that hangs on a guess is possible at most, whatever the numbers prove of the record itself."""
+    return mechanism if event.guess is None else replace(mechanism, confidence=Confidence.POSSIBLE)
 
 
 def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
@@ -126,6 +182,10 @@ def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tupl
         Alternative(step, summary.rank, one.op_name, one.index, one.direction, Note(f"reason.{one.reason.value}"))
         for one in outcome.event.earlier
     ]
+    guess = outcome.event.guess
+    if guess is not None:
+        reason = Note("reason.guess", {"op_name": outcome.event.record.name.full})
+        found.insert(0, Alternative(step, summary.rank, guess.op_name, guess.index, outcome.event.direction, reason))
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue

@@ -58,7 +58,7 @@ from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.events import Event, EventKind, Value
 from firstnan.rank.islands import VIEWS, is_tried
 from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
-from firstnan.rank.links import NEAR, is_mirrored, keeps_the_class, may_be_guessed, same_values
+from firstnan.rank.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.record_table import Table
 from firstnan.rank.structure import Structure
 
@@ -429,12 +429,20 @@ class Flow:
                     break
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
+            for value in exact or same:
+                if not is_distinct(tensor) and self._is_far(record, value):
+                    self.guesses.add((value.writer, record.index))
             return exact or same
         mirrored = self._mirrored(record, tensor)
         if mirrored:
             return mirrored
         carried = self._carried_out(record, tensor)
         return carried or self._guessed(record, tensor)
+
+    def _is_far(self, record: Record, value: Value) -> bool:
+        """Many records behind its writer, or behind backward although that stands before it."""
+        crosses = self.structure.after_backward(record.index) and not self._reads_gradients(self.records[value.writer])
+        return record.index - value.writer > NEAR or (crosses and value.writer < (self.structure.first_backward or 0))
 
     def _mirrored(self, record: Record, tensor: TensorStat) -> list[Value]:
         """negation_has_no_record: the nearest value whose negation this one is."""

@@ -91,6 +91,13 @@ class Earlier(Struct, frozen=True):
     reason: Harmless
 
 
+class GuessedLink(Struct, frozen=True):
+    """The record that seems to read a value of which it may as well be the first reader."""
+
+    op_name: str
+    index: int
+
+
 class Event(Struct, frozen=True, omit_defaults=True):
     """One birth, entry or receive on a rank, with everything the final answer needs of it."""
 
@@ -102,6 +109,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     endings: frozenset[Ending] = frozenset()
     communications: tuple[int, ...] = ()
     """Record indices of the communication calls that the chain enters."""
+    guess: GuessedLink | None = None
+    """Set when the chain goes on only by a link that is no more than a guess: the first one."""
     origin: Origin | None = None
     """Entries only."""
     parameter: str | None = None

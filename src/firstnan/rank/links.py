@@ -14,6 +14,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
@@ -33,7 +34,8 @@ class Link(Enum):
     RESIZED = "resized"
     """The same numbers, or their negation, in another shape of the same size."""
     GUESS = "guess"
-    """The nearest value that an operator without a record can have turned into it."""
+    """The nearest value that an operator without a record can have turned into it, or one of the same class that no
+    number tells from others and that was written long before."""
 
 
 SMALLER = frozenset(
@@ -64,6 +66,11 @@ def same_values(one: TensorStat, other: TensorStat) -> bool:
     if one.state is ValueState.NAN or one.state is ValueState.NON_FINITE:
         return True
     return one.max == other.max and one.min == other.min
+
+
+def is_distinct(tensor: TensorStat) -> bool:
+    """Its numbers tell it from others: Max or Min is a number."""
+    return any(number is not None and math.isfinite(number) for number in (tensor.max, tensor.min))
 
 
 def is_mirrored(one: TensorStat, other: TensorStat) -> bool:

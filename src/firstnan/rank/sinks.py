@@ -23,7 +23,7 @@ from firstnan.operators.communication import CallKind, may_be_stale
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
 from firstnan.rank.carriers import as_found
 from firstnan.rank.defuse import Flow
-from firstnan.rank.events import Ending, Event, EventKind, Origin
+from firstnan.rank.events import LIVE_ENDINGS, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.gradients import Producers
 from firstnan.rank.links import is_at_the_door
 from firstnan.rank.module_dumps import module_around
@@ -54,6 +54,8 @@ class Outcome(Struct, frozen=True):
     """The first record that dropped or swallowed it."""
     swallowed: bool = False
     """True: somewhere it was absorbed by saturation, not by selection."""
+    is_sure: bool = False
+    """It reaches an ending that matters, or a call, by links that are no guesses."""
 
 
 def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
@@ -78,12 +80,14 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
         here = _ending_here(flow, record)
         endings = {here} if here else set()
         calls: set[int] = set()
-        closer, swallowed = None, False
+        closer, swallowed, sure = None, False, bool(flow.sends_bad.get(index)) or here in LIVE_ENDINGS
         readers = [r for r in flow.readers.get(index, ()) if r > index]
         if not readers and here is None and record.name.direction is Direction.BACKWARD:
             readers = producers.readers(record)
         for reader in readers:
             after = found[reader]
+            strong = (index, reader) not in flow.guesses
+            sure = sure or (strong and (after.is_sure or bool(flow.sends_bad.get(reader))))
             if flow.sends_bad.get(reader):
                 endings.add(Ending.COMMUNICATION)
                 calls.add(reader)
@@ -94,10 +98,12 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
             closer = closer or after.closer
             swallowed = swallowed or after.swallowed
         if not readers and here is None and not flow.sends_bad.get(index):
-            endings.add(_unread(flow, record))
+            unread = _unread(flow, record)
+            endings.add(unread)
+            sure = sure or unread in LIVE_ENDINGS
         if here is None and blind_from is not None and _may_be_read_later(flow, record, blind_from):
             endings.add(Ending.CUT)
-        found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed)
+        found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed, sure)
     return found
 
 
@@ -185,6 +191,7 @@ def _finish(
         communications=tuple(sorted(communications)),
         closer=outcome.closer,
         forward_twin=twin,
+        guess=None if outcome.is_sure else _guess(flow, event, outcome),
         origin=origin,
         parameter=parameter,
         writer=writer,
@@ -194,6 +201,22 @@ def _finish(
         after_backward=_reads_gradients(flow, event),
         module=structure.module_path(event.record.name.full),
     )
+
+
+def _guess(flow: Flow, event: Event, outcome: Outcome) -> GuessedLink | None:
+    """The first guessed link on the way of a value that matters by no other way."""
+    if not outcome.calls and not outcome.endings & LIVE_ENDINGS:
+        return None
+    queue, seen = [event.index], {event.index}
+    while queue:
+        index = queue.pop(0)
+        for reader in flow.readers.get(index, ()):
+            if (index, reader) in flow.guesses:
+                return GuessedLink(flow.records[reader].name.full, reader)
+            if reader not in seen:
+                seen.add(reader)
+                queue.append(reader)
+    return None
 
 
 def _reads_gradients(flow: Flow, event: Event) -> bool:

@@ -147,7 +147,7 @@ def _ends_blind(view: RankView) -> bool:
 def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
     """Whether the first event that matters is among these, and nothing before it is still open."""
     for event in events:
-        if event.is_live or event.communications:
+        if (event.is_live or event.communications) and event.guess is None:
             return True
         is_open = event.endings & {Ending.UNREAD, Ending.BEYOND}
         if is_open and horizon is not None and horizon - event.index < FAR:

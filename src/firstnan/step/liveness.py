@@ -7,12 +7,17 @@ Rules, each tested under its name:
 ``garbage_beside_a_fault_is_no_source``
     ... also where another member passes a live value through the same call that it had before: what goes on there is
     its own.
+``sure_links_beat_guesses``
+    An event whose value goes on only by a guessed link gives way to a birth with clean inputs whose value goes on by
+    sure ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from firstnan.dump.records import Direction
+from firstnan.dump.values import ValueState
 from firstnan.rank.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.rank.summary import CommFact, RankSummary, Side
 from firstnan.step.matching import MatchedCall, Matching
@@ -71,15 +76,29 @@ def is_live(event: Event, rank: int, matching: Matching, live_calls: frozenset[i
 def first_live(
     summary: RankSummary, summaries: Mapping[int, RankSummary], matching: Matching, live_calls: frozenset[int]
 ) -> Event | None:
-    """A rank's first event that matters."""
+    """A rank's first event that matters; sure_links_beat_guesses."""
+    first = None
     for event in summary.events:
         unmatched = any((summary.rank, index) not in matching.of for index in event.communications)
-        if unmatched or (
+        matters = unmatched or (
             is_live(event, summary.rank, matching, live_calls)
             and _goes_on_by_itself(event, summary.rank, summaries, matching)
-        ):
-            return _first_use(event, summary)
-    return None
+        )
+        if matters and (first is None or is_own_birth(event)):
+            first = event
+            if event.guess is None or event.kind is EventKind.RECEIVE:
+                break
+    return None if first is None else _first_use(first, summary)
+
+
+def is_own_birth(event: Event) -> bool:
+    """Clean, recorded inputs and a way on by sure links; in backward, a forward call that saved nothing bad."""
+    twin = event.forward_twin
+    saved = () if twin is None else (*twin.inputs, *twin.outputs)
+    taken = [tensor for tensor in (*event.record.inputs, *saved) if tensor.is_floating]
+    is_clean = bool(taken) and all(tensor.state is ValueState.FINITE for tensor in taken)
+    known = event.direction is Direction.FORWARD or twin is not None
+    return event.kind is EventKind.BIRTH and event.guess is None and is_clean and known
 
 
 def _goes_on_by_itself(event: Event, rank: int, summaries: Mapping[int, RankSummary], matching: Matching) -> bool:

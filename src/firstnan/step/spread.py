@@ -30,6 +30,9 @@ Rules, each tested under its name:
 ``a_stage_behind_its_last_call``
     Where a rank's operators are not recorded any more, what its first module takes in came from the ranks that sent to
     it before, when one of them has an event of its own.
+``gradients_of_a_cut_rank_tell_its_end``
+    Up to 8.3 gradients of parameters stand before backward although they are those of its end: in a file that is cut
+    in between they show that the cause stands behind the cut, where another rank received it from there.
 ``gradient_comes_back``
     A stage of a pipeline gets back the gradient of what it sent. Where that message has no record, a bad gradient that
     no record made comes from the stages that its activations went to, when a forward value of theirs is bad.
@@ -55,6 +58,9 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
     """First live events of every rank, each with its arrival; in order of rank."""
     passing = live_calls(summaries, matching)
     first = {rank: first_live(summary, summaries, matching, passing) for rank, summary in summaries.items()}
+    for rank, event in first.items():
+        if event is not None and _stands_before_its_time(event, summaries[rank]) and _shows_in_calls(rank, matching):
+            first[rank] = None
     own: dict[int, Event] = {}
     pending: list[tuple[int, Event]] = []
     outcomes: dict[int, RankOutcome] = {}
@@ -88,6 +94,20 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
         own |= made
     affected = _affected(matching, passing, first) | _from_absent(matching, outcomes.values())
     return Spread(tuple(outcomes[rank] for rank in sorted(outcomes)), passing, affected)
+
+
+def _stands_before_its_time(event: Event, summary: RankSummary) -> bool:
+    """gradients_of_a_cut_rank_tell_its_end: gradients of parameters in a file that is cut before backward."""
+    is_gradient = event.record.name.kind is RecordKind.PARAMETERS_GRAD
+    return is_gradient and summary.truncated and summary.last_backward is None
+
+
+def _shows_in_calls(rank: int, matching: Matching) -> bool:
+    """Another rank received a bad value in a call that this one's file does not hold."""
+    return any(
+        rank in (*call.absent, *call.unseen) and any(fact.received is Side.BAD for fact in call.members.values())
+        for call in matching.calls
+    )
 
 
 def _affected(matching: Matching, live_calls: frozenset[int], first: Mapping[int, Event | None]) -> frozenset[int]:

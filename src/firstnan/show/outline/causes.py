@@ -80,7 +80,8 @@ def place_fields(group: CauseGroup, language: Language) -> Iterable[Field]:
     elif cause.op_name:
         name = (data(cause.op_name, Tone.STRONG),)
         yield _field(_RECORD_LABELS.get(cause.where, "operator"), (*name, *_record_at(group, language)), language)
-    yield _field("kind", sentence(place, language), language)
+    sure = sentence("label.place_confidence", language, Tone.FAINT, confidence=cause.place_confidence.value)
+    yield _field("kind", (*sentence(place, language), *sure), language)
     if gap is not None and (last := gap.params.get("last")) is not None:
         yield _field("last_record", (data(str(last)),), language)
     for reached in cause.evidence:

@@ -153,6 +153,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "reason.receive_buffer": "what the receive buffer held before the message; the call overwrites it",
     "reason.fresh_memory": "memory that was allocated and not yet written",
+    "reason.guess": "the value of {op_name} reaches it by a guess: it may be where it began",
     "reason.later": "follows from the cause: it takes in its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.excluded": "ruled out by the user",

@@ -260,6 +260,7 @@ REPORT: dict[str, str] = {
     "label.in_function": "  in {function}",
     "label.called_from": "called from",
     "label.stack": "stack",
+    "label.place_confidence": " ({confidence:confidence})",
     "label.mechanism_confidence": "{mechanism} ({confidence:confidence})",
     "label.run_up": "Largest absolute values on the way there:",
     "label.in": "in",

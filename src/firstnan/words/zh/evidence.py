@@ -107,6 +107,7 @@ EVIDENCE: dict[str, str] = {
     "reason.impossible_result": "其结果含有 {value}，超出其输入所允许的范围；但这样大小的值不会产生出错的结果",
     "reason.receive_buffer": "接收缓冲区在收到消息之前的旧数据，会被该调用覆盖",
     "reason.fresh_memory": "刚分配、尚未写入的内存",
+    "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
     "reason.later": "由根因引起：读入了它的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.excluded": "已被用户排除",

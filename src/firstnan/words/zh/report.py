@@ -229,6 +229,7 @@ REPORT: dict[str, str] = {
     "label.in_function": "  函数 {function}",
     "label.called_from": "调用者",
     "label.stack": "堆栈",
+    "label.place_confidence": "（{confidence:confidence}）",
     "label.mechanism_confidence": "{mechanism}（{confidence:confidence}）",
     "label.run_up": "到达此处之前各记录的最大绝对值：",
     "label.in": "输入",

@@ -1,0 +1,112 @@
+"""Several causes on one rank, and how sure each is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import INF, NAN, Rank, Run, batch, named, t, the_cause
+
+import firstnan
+from firstnan.answer.model import Confidence, Where
+
+SCALAR = ()
+
+
+def ended(rank: Rank, bad: object) -> None:
+    """The loss of a bad value, and its gradient."""
+    loss = rank.op("Torch.mean", [bad], [t(NAN, shape=SCALAR)])
+    rank.backward(loss, [t(1.0, shape=SCALAR)], [t(1.0)])
+
+
+def test_every_clean_birth_is_a_cause(tmp_path: Path) -> None:
+    """Two faults on one rank; on another, which the first had reached, a third one."""
+    run = Run()
+    one, two = run.rank(0), run.rank(1)
+    div = one.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    for rank in (one, two):
+        rank.all_reduce(t(NAN) if rank is one else t(1.0), t(NAN))
+        exp = rank.op("Torch.exp", [t(200.0)], [t(INF, 0.0)])
+        rank.op("Torch.add", [t(NAN), t(INF, 0.0)], [t(NAN)])
+        ended(rank, t(NAN))
+    report = run.analyze(tmp_path)
+    assert set(named(report)) == {(0, div), (0, exp), (1, exp)}
+    assert report.root_causes[0].op_name == div
+
+
+def test_what_follows_from_a_swallowed_value_is_no_cause(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    exp = rank.op("Torch.exp", [t(200.0)], [t(INF, 1.0)])
+    inverse = rank.op("Torch.reciprocal", [t(INF, 1.0)], [t(1.0, 0.0)])
+    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(INF, -INF)])
+    ended(rank, t(INF, -INF))
+    rank.backward(inverse, [t(1.0)], [t(NAN)])
+    rank.backward(exp, [t(NAN)], [t(NAN)])
+    assert the_cause(run.analyze(tmp_path)).op_name == exp
+
+
+def guessed(rank: Rank) -> tuple[str, str]:
+    """A birth whose value is read through an operator without a record; and that reader."""
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=(4, 8))])
+    rank.construct["Torch.cat.0.forward"] = None
+    read = rank.op("Torch.relu", [t(NAN, shape=(4, 16))], [t(NAN, shape=(4, 16))])
+    return born, read
+
+
+def test_a_cause_that_hangs_on_a_guess_is_possible(tmp_path: Path) -> None:
+    """... and the reader itself is the first alternative."""
+    run = Run()
+    rank = run.rank(0)
+    born, read = guessed(rank)
+    ended(rank, t(NAN, shape=(4, 16)))
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.alternatives[0].op_name) == (born, read)
+    assert (cause.place_confidence, cause.mechanism.confidence) == (Confidence.POSSIBLE, Confidence.POSSIBLE)
+
+
+def test_sure_links_beat_guesses(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    guessed(rank)
+    exp = rank.op("Torch.exp", [t(200.0)], [t(INF, 0.0)])
+    ended(rank, t(INF, 0.0))
+    assert named(run.analyze(tmp_path))[0] == (0, exp)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sure"),
+    [
+        ([t(1.0), t(1.0, 0.0)], Confidence.CERTAIN),
+        ([t(1.0), t(None, None)], Confidence.LIKELY),
+        ([batch(NAN), t(1.0)], Confidence.LIKELY),
+    ],
+    ids=["birth", "unknown operand", "batch"],
+)
+def test_the_place_has_a_confidence_of_its_own(inputs: list[object], sure: Confidence, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [inputs[0]], [t(NAN)]):
+        rank.op("Torch.div", inputs, [t(NAN)])
+    ended(rank, t(NAN))
+    assert the_cause(run.analyze(tmp_path)).place_confidence is sure
+
+
+def test_gradients_of_a_cut_rank_tell_its_end(tmp_path: Path) -> None:
+    """What stands before the cut is not where it began: the rank is named, not the record."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        with rank.module("fc", "Linear", [t(1.0)], [t(1.0)], {"weight": t(1.0)}) as module:
+            rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+        rank.parameters_grad(module, weight=t(NAN) if number else t(1.0))
+        loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=SCALAR)])
+        if number == 0:
+            rank.backward(loss, [t(1.0, shape=SCALAR)], [t(1.0)])
+            rank.all_reduce(t(1.0), t(NAN))
+    root = run.write(tmp_path)
+    path = root / "step0" / "rank1" / "dump.json"
+    text = path.read_text()
+    path.write_text(text[: text.rindex('"Torch.sum.0.forward"')])
+    cause = the_cause(firstnan.analyze(root))
+    assert (cause.rank, cause.where, cause.op_name) == (1, Where.MISSING_RANK, "")
