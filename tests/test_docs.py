@@ -28,7 +28,16 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SMALL = ROOT / "examples" / "small"
 GENERATED = ("gallery/", "report-schema.md")
-CHINESE = ("index.md", "quick-start.md", "verdicts.md", "mechanisms.md", "collecting.md", "recording.md", "replay.md")
+CHINESE = (
+    "index.md",
+    "quick-start.md",
+    "verdicts.md",
+    "mechanisms.md",
+    "agree.md",
+    "collecting.md",
+    "recording.md",
+    "replay.md",
+)
 ANALYSED = [kind for kind in MechanismKind if kind is not MechanismKind.DEVICE_FAULT]
 """Mechanisms that the analysis finds; the other one needs torch (tests/replaying)."""
 PLACES = {

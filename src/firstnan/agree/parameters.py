@@ -324,7 +324,11 @@ class _Case:
         return None
 
     def _updated(self, name: str) -> bool:
-        """It changed between two steps and was equal in both, up to the step before this one."""
+        """It changed between two steps and was equal in both, up to the step before this one.
+
+        A vector of ones does not count as the first of them: what an optimizer makes of it in one update takes so few
+        values that different vectors often have the same statistics.
+        """
         values = {seen.value(name) for seen in self._set.past if name in seen.equal}
         return name in self._set.past[-1].equal and len(values) > 1
 

@@ -15,6 +15,7 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import TensorStat
 from firstnan.show.html import blocks
 from firstnan.show.html.blocks import Json
+from firstnan.show.outline.agreement import agreement_sections
 from firstnan.show.outline.causes import chosen, general_advice, place_fields, tensor_rows, tensor_table
 from firstnan.show.outline.commands import next_commands
 from firstnan.show.outline.headline import CauseGroup, headline_of, mechanism_words, ranks_words
@@ -43,6 +44,10 @@ _WORDS = (
 )
 _LABELS = ("label.more", "label.rank", "label.ranks", "label.stack", "label.in", "label.out", "label.by_name",
            "label.group_unknown", "label.none", "label.called_from", "label.code")  # fmt: skip
+
+
+_COMPARES = (View.FULL, View.AGREE)
+"""Views that show ranks that should be equal."""
 
 
 def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, language: Language) -> dict[str, Json]:
@@ -75,6 +80,11 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "benign": _benign(report, language),
         "input": _input(part("input")),
         "problems": _problems(report.input.problems, language),
+        "agreement": [
+            {"title": section.title, "blocks": blocks.section(section)}
+            for section in (agreement_sections(report, own) if own.view in _COMPARES else ())
+            if section.blocks
+        ],
         "remarks": {
             str(number): [blocks.line(sentence(note, language)) for note in call.notes]
             for number, call in enumerate(report.collectives)

@@ -42,6 +42,7 @@ HTML: dict[str, str] = {
     "html.nav.curve": "Run-up",
     "html.nav.modules": "Modules",
     "html.nav.calls": "Calls",
+    "html.nav.agreement": "Ranks that should be equal",
     "html.nav.aside": "Set aside",
     "html.nav.input": "Input",
     "html.nav.json": "JSON",

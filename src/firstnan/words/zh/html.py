@@ -41,6 +41,7 @@ HTML: dict[str, str] = {
     "html.nav.curve": "数值变化",
     "html.nav.modules": "模块",
     "html.nav.calls": "通信调用",
+    "html.nav.agreement": "应当一致的 rank",
     "html.nav.aside": "已排除",
     "html.nav.input": "输入",
     "html.nav.json": "JSON",

@@ -88,6 +88,13 @@ function callRow(call) {
   );
 }
 
+function agreementPart() {
+  const told = texts().agreement;
+  if (!told.length) return null;
+  const pieces = told.flatMap((section) => [told.length > 1 ? el("h3", {}, section.title) : null, blocks(section.blocks)]);
+  return part("agreement", word("html.nav.agreement"), pieces);
+}
+
 function asidePart() {
   const told = texts();
   const pieces = [];

@@ -61,7 +61,7 @@ function drawAnswer() {
 }
 
 function drawParts() {
-  const made = [mapPart(), spreadPart(), ...causeParts(), callsPart(), asidePart(), inputPart(), jsonPart()].filter(Boolean);
+  const made = [mapPart(), spreadPart(), ...causeParts(), callsPart(), agreementPart(), asidePart(), inputPart(), jsonPart()].filter(Boolean);
   empty(document.getElementById("parts")).append(...made);
   const entries = [["answer", word("html.nav.answer")], ...made.map((node) => [node.id, word(`html.nav.${node.id}`)])];
   empty(document.getElementById("contents")).append(
