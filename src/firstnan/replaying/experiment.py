@@ -164,13 +164,6 @@ class Experiment(Struct, frozen=True):
         differentiable = [tensor for tensor in results if tensor.requires_grad]
         if not differentiable or differentiable[0].grad_fn is None:
             raise RefusedError(NotRun.NO_GRADIENT)
-        at_node: list[Tensor | None] = []
-
-        def keep(inputs: Sequence[Tensor | None], _: object) -> None:
-            if not at_node:
-                at_node.extend(None if gradient is None else gradient.detach().clone() for gradient in inputs)
-
-        differentiable[0].grad_fn.register_hook(keep)
         given = [self._prepared(leaf, change, dtype).detach() for leaf in self.gradients or () if leaf is not None]
         pairs = [
             (result, gradient.to(result.dtype))
@@ -180,13 +173,39 @@ class Experiment(Struct, frozen=True):
         if not pairs:
             raise RefusedError(NotRun.NO_GRADIENT)
         try:
+            found = _reduced(_at_node(pairs), self.recorded)
+            if self.operator.has_nodes and _same_form(found, self.recorded):
+                return list(found)
             torch.autograd.backward([result for result, _ in pairs], [gradient for _, gradient in pairs])
-        except (RuntimeError, ValueError, IndexError, NotImplementedError) as error:
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
             raise _raised(error) from error
-        found = [tensor for tensor in at_node if tensor is not None]
-        if self.operator.has_nodes and _same_form(found, self.recorded):
-            return list(found)
         return _by_shape([leaf.grad for leaf in leaves if leaf.grad is not None], self.recorded)
+
+
+def _at_node(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """What the node of the first result makes of the gradients of its results."""
+    node = pairs[0][0].grad_fn
+    by_number = {result.output_nr: gradient for result, gradient in pairs if result.grad_fn is node}
+    with torch.no_grad():
+        made = node(*(by_number.get(number) for number in range(max(by_number) + 1)))
+    return [made] if torch.is_tensor(made) else [gradient for gradient in made if gradient is not None]
+
+
+def _reduced(found: Sequence[Tensor], recorded: Sequence[Leaf]) -> list[Tensor]:
+    """Gradients of arguments that were broadcast are summed to their size, as the engine does behind the node."""
+    if len(found) != len(recorded):
+        return list(found)
+    return [
+        gradient.sum_to_size(leaf.tensor.shape)
+        if gradient.shape != leaf.tensor.shape and _is_broadcast(leaf.tensor.shape, gradient.shape)
+        else gradient
+        for gradient, leaf in zip(found, recorded, strict=True)
+    ]
+
+
+def _is_broadcast(small: Sequence[int], large: Sequence[int]) -> bool:
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(a in (1, b) for a, b in pairs)
 
 
 def experiment(name: str, rank: RankTensors) -> Experiment:

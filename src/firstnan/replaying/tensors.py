@@ -12,6 +12,7 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import numpy
@@ -41,6 +42,7 @@ class TensorFolder:
     def __init__(self, rank: Path) -> None:
         self._rank = rank
         self._folder = rank / FOLDER
+        self._is_in_archive = on_disk(rank) != rank
 
     def load(self, raw: Mapping[str, object]) -> torch.Tensor:
         """The tensor that an entry of dump.json tells of.
@@ -86,16 +88,25 @@ class TensorFolder:
 
     def _opened(self, base: str) -> tuple[Path | None, Opened | Fault]:
         """A file and the place where it lies on disk; None: inside an archive, from which no link leads out."""
-        if on_disk(self._rank) != self._rank:
+        if self._is_in_archive:
             return None, open_file(self._folder / base)
         try:
-            home = self._rank.resolve() / FOLDER
-            place = (self._folder / base).resolve()
+            place = self._home / base
+            if place.is_symlink():
+                place = place.resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise RefusedError(NotRun.BAD_FILE, f"{base}: {type(error).__name__}") from error
-        if place.parent != home:
+        if place.parent != self._home:
             raise RefusedError(NotRun.BAD_FILE, f"{base} lies outside of {FOLDER}")
         return place, open_regular(place)
+
+    @cached_property
+    def _home(self) -> Path:
+        """The folder without links; one that is itself a link leads out of the rank."""
+        home = self._rank.resolve() / FOLDER
+        if home.is_symlink():
+            raise RefusedError(NotRun.BAD_FILE, f"{FOLDER} is a link")
+        return home
 
 
 def _base(name: str) -> str:
