@@ -22,10 +22,14 @@ from made_tensors import TensorDump  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from firstnan.answer.model import MechanismKind, Report, Verdict  # noqa: E402
-from firstnan.answer.replay import NotRun, ReplayVerdict  # noqa: E402
+from firstnan.answer.replay import NotRun, Replay, ReplayVerdict  # noqa: E402
 from firstnan.cli.main import main  # noqa: E402
 from firstnan.replaying import process  # noqa: E402
+from firstnan.replaying.communication import replay_call  # noqa: E402
+from firstnan.replaying.experiment import RankTensors  # noqa: E402
+from firstnan.replaying.inside import replay_module  # noqa: E402
 from firstnan.replaying.job import Job, Task  # noqa: E402
+from firstnan.replaying.record import Limits  # noqa: E402
 from firstnan.run.replay import Request, replay  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -97,10 +101,10 @@ def test_one_record_is_told_whatever_is_made_of_it(dump: TensorDump) -> None:
 def test_a_module_is_run_through_the_records_inside(dump: TensorDump) -> None:
     network(dump, lambda y: y.fill_(math.nan))
     dump.records["Module.net.Net.forward.0"] = dump.records["Functional.linear.0.forward"]
-    dump.write()
+    tensors = dump.rank()
     inside = {"Functional.linear.0.forward": "Module.net.Net.forward.0", "Module.net.Net.forward.0": None}
     (dump.folder / "construct.json").write_text(json.dumps(inside), "utf-8")
-    ((_, answer),) = process.run(Job({(0, 0): dump.folder}, (Task(0, 0, "Module.net.Net.forward.0", 4),)))
+    answer = replay_module("Module.net.Net.forward.0", tensors, dump.folder, Limits())
     assert (answer.verdict, answer.detail) == (V.NOT_REPRODUCED, "Functional.linear.0.forward")
 
 
@@ -136,10 +140,13 @@ def ranks(tmp_path: Path, sent: list[torch.Tensor], got: list[torch.Tensor], api
     return tmp_path / "dump"
 
 
-def answer_of(root: Path, rank: int, api: str = "all_reduce") -> Any:
-    folders = {(0, one): root / "step0" / f"rank{one}" for one in (0, 1)}
-    ((_, answer),) = process.run(Job(folders, (Task(0, rank, f"Distributed.{api}.0.forward", 0),)))
-    return answer
+def answer_of(root: Path, rank: int, api: str = "all_reduce", there: tuple[int, ...] = (0, 1)) -> Replay:
+    folders = {one: root / "step0" / f"rank{one}" for one in there}
+    members = {
+        one: RankTensors.of(json.loads((place / "dump.json").read_text("utf-8"))["data"], "pytorch", place)
+        for one, place in folders.items()
+    }
+    return replay_call(f"Distributed.{api}.0.forward", rank, members, 1 << 30)
 
 
 def test_a_sum_over_ranks_beyond_the_dtype(tmp_path: Path) -> None:
@@ -156,24 +163,22 @@ def test_a_sum_that_the_members_do_not_give(tmp_path: Path) -> None:
     root = ranks(tmp_path, parts, [total, total + torch.tensor([0.0, 1.0])])
     assert answer_of(root, 0).verdict is V.AGREES
     answer = answer_of(root, 1)
+    assert answer.elements is not None
     assert (answer.verdict, answer.elements.first) == (V.VALUES_DIFFER, (1,))
     report = replay(root)
     assert report.root_causes[0].mechanism.kind is MechanismKind.COMM_CORRUPTION
 
 
 def test_what_is_broadcast_arrives_as_it_was_sent(tmp_path: Path) -> None:
-    root = ranks(
-        tmp_path, [torch.ones(3), torch.zeros(3)], [torch.ones(3), torch.tensor([1.0, math.nan, 1.0])], "broadcast"
-    )
+    got = [torch.ones(3), torch.tensor([1.0, math.nan, 1.0])]
+    root = ranks(tmp_path, [torch.ones(3), torch.zeros(3)], got, "broadcast")
     assert answer_of(root, 0, "broadcast").verdict is V.AGREES
     assert answer_of(root, 1, "broadcast").verdict is V.NOT_REPRODUCED
 
 
 def test_a_member_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
     root = ranks(tmp_path, [torch.ones(3)] * 2, [torch.ones(3) * 2] * 2)
-    folders = {(0, 0): root / "step0" / "rank0"}
-    ((_, answer),) = process.run(Job(folders, (Task(0, 0, "Distributed.all_reduce.0.forward", 0),)))
-    assert answer.reason is NotRun.MEMBERS
+    assert answer_of(root, 0, there=(0,)).reason is NotRun.MEMBERS
 
 
 # --- the child process ------------------------------------------------------------------------------

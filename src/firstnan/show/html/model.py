@@ -102,6 +102,22 @@ def _cause(group: CauseGroup, report: Report, column: int | None) -> dict[str, J
         "chain_values": _chain_values(cause, near),
         "near": [] if near is None else _near(near),
         "step_values": _step_values(cause, report),
+        "picture": _picture(cause),
+    }
+
+
+def _picture(cause: RootCause) -> dict[str, Json] | None:
+    """Where the bad elements of a record that was run again are."""
+    bad = None if cause.replay is None else cause.replay.elements
+    if bad is None or bad.picture is None or bad.of < 2:
+        return None
+    (down, across), (per_down, per_across) = bad.picture.axes, bad.picture.per_cell
+    return {
+        "rows": list(bad.picture.rows),
+        "down": down,
+        "across": across,
+        "per_down": per_down,
+        "per_across": per_across,
     }
 
 

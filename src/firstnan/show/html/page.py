@@ -30,6 +30,7 @@ _SCRIPTS = tuple(
         "dom",
         "data",
         "answer",
+        "replay",
         "heat_map_view",
         "heat_map",
         "spread",

@@ -21,6 +21,7 @@ from firstnan.show.outline.commands import next_commands
 from firstnan.show.outline.headline import CauseGroup, headline_of, mechanism_words, ranks_words
 from firstnan.show.outline.inputs import doubts_section, next_sections
 from firstnan.show.outline.model import Field, Line, Section, Span, Tone, data, sentence
+from firstnan.show.outline.replay import replay_blocks, replayed_sections, told_sections
 from firstnan.show.outline.sections import beside_calls, outline
 from firstnan.show.reporter import Settings, View
 from firstnan.words import catalog, has, text
@@ -79,6 +80,11 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "contained": _contained(report, language),
         "benign": _benign(report, language),
         "input": _input(part("input")),
+        "replayed": [
+            {"title": section.title, "blocks": blocks.section(section)}
+            for section in (*told_sections(report, own), *replayed_sections(report.replayed, own))
+            if section.blocks
+        ],
         "problems": _problems(report.input.problems, language),
         "agreement": [
             {"title": section.title, "blocks": blocks.section(section)}
@@ -132,6 +138,7 @@ def _cause(group: CauseGroup, settings: Settings) -> dict[str, Json]:
         "left_out": len(cause.inputs) + len(cause.outputs) - sum(len(some) for some in every),
         "evidence": [blocks.line(sentence(note, language)) for note in cause.evidence],
         "advice": [blocks.line(sentence(n, language)) for n in cause.advice or general_advice(cause)],
+        "replay": [] if cause.replay is None else blocks.blocks(replay_blocks(cause.replay, language)),
     }
 
 

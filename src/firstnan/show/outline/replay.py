@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from firstnan.answer.model import Note, NoteValue
+from firstnan.answer.model import Note, NoteValue, Report
 from firstnan.answer.replay import AxisHits, BadElements, Collect, Replay, ReplaySummary, ReplayVerdict
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
@@ -136,14 +136,11 @@ def replayed_sections(summary: ReplaySummary | None, settings: Settings) -> Iter
     yield Section(text("section.replayed", language), tuple(blocks))
 
 
-def told_sections(
-    summary: ReplaySummary | None, causes: frozenset[tuple[int, int, str]], settings: Settings
-) -> Iterable[Section]:
+def told_sections(report: Report, settings: Settings) -> Iterable[Section]:
     """Records that were asked for and are no causes."""
-    if summary is None:
-        return
     language = settings.language
-    for one in summary.told:
+    causes = {(cause.step, cause.rank, cause.op_name) for cause in report.root_causes}
+    for one in report.replayed.told if report.replayed is not None else ():
         if (one.step, one.rank, one.op_name) not in causes:
             title = text("section.replay", language)
             head = Field(text("label.operator", language), (data(one.op_name, Tone.STRONG),))

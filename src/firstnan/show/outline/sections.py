@@ -47,11 +47,10 @@ def outline(report: Report, settings: Settings) -> Outline:
 
 def _full(report: Report, settings: Settings) -> Outline:
     groups = group_causes(report.root_causes)
-    named = frozenset((cause.step, cause.rank, cause.op_name) for cause in report.root_causes)
     sections = [
         *_told(report, groups, settings),
         growth_section(report, settings),
-        *told_sections(report.replayed, named, settings),
+        *told_sections(report, settings),
         *replayed_sections(report.replayed, settings),
         spread_section(report, settings),
         _symptoms(report, settings),

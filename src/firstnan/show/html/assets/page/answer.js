@@ -63,9 +63,9 @@ function moveTab(event, at) {
 /** Where, why and what next of the chosen cause; what is in doubt whatever the cause. */
 function causePanels() {
   const cause = page.causes[chosen.cause];
-  if (!cause) return el("div", { class: "panels" }, doubtsPanel(), texts().advice.length ? panel(word("section.advice"), blocks(texts().advice)) : null);
+  if (!cause) return el("div", { class: "panels" }, doubtsPanel(), texts().advice.length ? panel(word("section.advice"), blocks(texts().advice)) : null, replayedPanels());
   const told = texts().causes[chosen.cause];
-  return el("div", { class: "panels", id: "cause", role: page.causes.length > 1 ? "tabpanel" : null }, wherePanel(cause, told), whyPanel(cause, told), nextPanel(told));
+  return el("div", { class: "panels", id: "cause", role: page.causes.length > 1 ? "tabpanel" : null }, wherePanel(cause, told), whyPanel(cause, told), replayPanel(cause, told), nextPanel(told), replayedPanels());
 }
 
 function panel(title, ...content) {
