@@ -19,6 +19,7 @@ from firstnan.causes.mechanisms import registry
 from firstnan.causes.missing_rank import absent_causes, independent
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction, RecordKind
+from firstnan.dump.values import ValueState
 from firstnan.operators.table import Rulebook
 from firstnan.rank.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.rank.module_dumps import inside_its_module
@@ -127,7 +128,7 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], 
         inputs=event.record.inputs + event.record.parameters,
         outputs=event.record.outputs,
         module=event.module,
-        evidence=(*evidence_of(event), *_shared(also)),
+        evidence=(*evidence_of(event), *_shared(event, also, summaries)),
         ranks_also=also,
         alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
         run_up=event.run_up,
@@ -153,8 +154,8 @@ def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
 
 
 def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
-    """Ranks whose same record read the same bad parameter without passing it on: replicas whose batch does not use
-    the bad row of an embedding."""
+    """Ranks whose same record reads the same bad parameter; it may stay there: replicas whose batch does not use the
+    bad row of an embedding."""
     event = outcome.event
     if event.origin is not Origin.PARAMETER:
         return ()
@@ -167,8 +168,28 @@ def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tupl
     )
 
 
-def _shared(ranks: tuple[int, ...]) -> tuple[Note, ...]:
-    return (Note("evidence.parameter_elsewhere", {"ranks": format_ranges(ranks)}),) if ranks else ()
+def _shared(event: Event, ranks: tuple[int, ...], summaries: Mapping[int, RankSummary]) -> tuple[Note, ...]:
+    """The ranks on which the parameter is bad too; that it stayed without effect is said where that was seen."""
+    unharmed = tuple(rank for rank in ranks if _stays_there(event.record.name.full, summaries[rank]))
+    others = tuple(rank for rank in ranks if rank not in unharmed)
+    notes = (("evidence.parameter_elsewhere", unharmed), ("evidence.parameter_bad_too", others))
+    return tuple(Note(key, {"ranks": format_ranges(which)}) for key, which in notes if which)
+
+
+def _stays_there(name: str, summary: RankSummary) -> bool:
+    """The record's results are recorded and finite, and nothing that reads the parameter goes on anywhere."""
+    readers = [event for event in summary.events if event.origin is Origin.PARAMETER]
+    here = [event for event in readers if event.record.name.full == name]
+    given = [tensor for event in here for tensor in event.record.outputs if tensor.is_floating]
+    finite = bool(given) and all(tensor.state is ValueState.FINITE for tensor in given)
+    return finite and not any(event.is_live or event.communications for event in readers)
+
+
+def _why_harmless(event: Event) -> Note:
+    """Why an event that came before the cause is none."""
+    if event.closer:
+        return Note("reason.contained", {"closer": event.closer})
+    return Note("reason.unread" if event.endings == {Ending.UNREAD} else "reason.earlier_dropped")
 
 
 def _is_partly_blind(event: Event) -> bool:
@@ -189,9 +210,6 @@ def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tupl
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue
-        if event.index < outcome.event.index:
-            reason = Note("reason.contained", {"closer": event.closer or ""})
-        else:
-            reason = Note("reason.later", {})
+        reason = _why_harmless(event) if event.index < outcome.event.index else Note("reason.later")
         found.append(Alternative(step, summary.rank, event.record.name.full, event.index, event.direction, reason))
     return tuple(found)

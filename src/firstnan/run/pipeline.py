@@ -185,7 +185,7 @@ def conclude(
         from firstnan.run import growth
 
         report = growth.add(report, steps, grown)
-    return advice.add(report)
+    return advice.add(report, {s.rank for found in by_step.values() for s in found.values() if s.has_apis})
 
 
 LEAST_STEPS = 3

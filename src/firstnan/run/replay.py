@@ -179,7 +179,7 @@ def _put_together(
         judged = with_replays(report, answers, record)
         sites = call_sites.add(judged, partial(dispatch.call_sites, folders, workers))
     causes = tuple(
-        cause if cause in before else replace(with_site, advice=advice.advice(with_site))
+        cause if cause in before else replace(with_site, advice=advice.advice(with_site, operators=True))
         for cause, with_site in zip(judged.root_causes, sites.root_causes, strict=True)
     )
     return pipeline.with_problems(

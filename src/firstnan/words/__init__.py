@@ -70,6 +70,10 @@ def default_language(environ: Mapping[str, str] | None = None) -> Language:
 def number(value: float) -> str:
     """A number as an engineer reads it; integers exactly, the rest to six digits or in powers of ten.
 
+    One that is no integer does not look like one: a cosine of 1.0000005 is beyond 1.
+
+    >>> number(1.0000005)
+    '1.000001'
     >>> number(65504.0), number(65519.7), number(3.4028234663852886e38), number(math.nan), number(-math.inf)
     ('65504', '65519.7', '3.403e+38', 'NaN', '-Inf')
     """
@@ -84,7 +88,8 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e6:
-        return f"{value:.6g}"
+        least = (f"{value:.{digits}g}" for digits in range(6, 18))
+        return f"{value:.6g}" if float(value).is_integer() else next((n for n in least if "." in n), repr(value))
     return f"{value:.3e}"
 
 

@@ -90,6 +90,10 @@ def _divisors(case: Case, forward: Record) -> list[TensorStat]:
     return tensors[2:3] if case.api == "addcdiv" else tensors[1:2]
 
 
+_OVER_THE_LAST = frozenset({"layer_norm", "rms_norm", "npu_rms_norm", "LayerNorm", "RMSNorm"})
+"""Normalisations over the last dimension at least."""
+
+
 @tried(EventKind.BIRTH, after="empty_reduction")
 def no_variance(case: Case) -> Mechanism | None:
     """Normalisation of rows without spread or length (eps 0), by a zero weight in backward."""
@@ -102,6 +106,8 @@ def no_variance(case: Case) -> Mechanism | None:
         return None  # its square overflows: another mechanism
     if case.is_backward and any(holds_zero(t) for t in forward.inputs[1:2]):
         return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.zero_weight", slot=forward.inputs[1].slot)
+    if tensor.shape and tensor.shape[-1] == 1 and case.api in _OVER_THE_LAST:
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.one_element_rows", slot=tensor.slot)
     eps = [s.value for s in forward.scalars if isinstance(s.value, float)]
     flat = tensor.max == tensor.min or touches_zero(tensor) or 0.0 in eps
     return found(

@@ -40,6 +40,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.parameter_elsewhere": (
         "the same parameter is bad on {ranks:ranks} too; what they computed from it stayed finite"
     ),
+    "evidence.parameter_bad_too": "the same parameter is bad on {ranks:ranks} too",
     "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
     "evidence.peers_finite": "the same operator with inputs of the same size is finite on {ranks:ranks}",
     "evidence.parameter_was_fine": (
@@ -90,6 +91,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
     "why.no_variance": "{slot} has rows whose elements are all equal: the normalisation divides by zero",
+    "why.one_element_rows": "the rows of {slot} have one element each: their spread is 0 whatever they hold",
     "why.empty_mean": "a mean over no elements: 0 divided by 0",
     "why.single_elements": "{operator} of single elements divides by n - 1 = 0",
     "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",

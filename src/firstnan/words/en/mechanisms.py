@@ -88,6 +88,10 @@ MECHANISMS: dict[str, str] = {
         "Give the normalisation an eps above 0 (such as eps=1e-5; in float16 1e-8 is 0), and find out why rows of "
         "its input are constant."
     ),
+    "mechanism.div_by_zero.advice.one_element": (
+        "Check over which dimension the normalisation goes: of a single element it gives 0 or NaN and never a signal, "
+        "with any eps."
+    ),
     "mechanism.log_zero.name": "log of zero or less",
     "mechanism.log_zero.why": "The logarithm of 0 is -Inf, that of a negative number NaN.",
     "mechanism.log_zero.advice": (
@@ -244,6 +248,10 @@ MECHANISMS: dict[str, str] = {
     "mechanism.unknown.advice.module": (
         "Dump again with level mix, so that the operators inside this module are recorded: which of them it was is "
         "not known."
+    ),
+    "mechanism.unknown.advice.module_beside_operators": (
+        "Look in the code of this module: the dump holds operators, and none of it here (risk_level, a list or scope, "
+        "or recording that ended early). Dump again with risk_level ALL and without a list."
     ),
     "mechanism.unknown.advice.received": (
         "Run firstnan analyze on the folder of all ranks: it follows the value to the rank where it began."

@@ -147,6 +147,11 @@ REPORT: dict[str, str] = {
         "autograd function or an indexed write. To see it, dump again with risk_level ALL and level mix: casts, "
         "copies and views are then recorded."
     ),
+    "where.undumped_operator.advice.beside_operators": (
+        "Look in the code between the last good and the first bad record for a cast, a fused kernel, a custom "
+        "autograd function or an indexed write. To see it, dump again with risk_level ALL: casts, copies and views "
+        "are then recorded."
+    ),
     "where.before_dump.advice": (
         "Start the dump earlier: the step before this one, or the beginning of this step, with all modules in scope."
     ),

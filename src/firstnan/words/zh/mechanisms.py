@@ -77,6 +77,9 @@ MECHANISMS: dict[str, str] = {
     "mechanism.div_by_zero.advice.no_variance": (
         "给归一化设置大于 0 的 eps（例如 eps=1e-5；在 float16 中 1e-8 就是 0），并查清其输入为何有恒定的行。"
     ),
+    "mechanism.div_by_zero.advice.one_element": (
+        "检查归一化所沿的维度：只有一个元素时，无论 eps 取何值，结果都是 0 或 NaN，不含任何信号。"
+    ),
     "mechanism.log_zero.name": "对零或负数取 log",
     "mechanism.log_zero.why": "0 的对数是 -Inf，负数的对数是 NaN。",
     "mechanism.log_zero.advice": (
@@ -207,6 +210,10 @@ MECHANISMS: dict[str, str] = {
         "再把 risk_level 设为 ALL 采集一次，以便记录其前后的类型转换和复制。"
     ),
     "mechanism.unknown.advice.module": ("用 level mix 重新 dump，以便记录该模块内部的算子：目前不知道是其中哪一个。"),
+    "mechanism.unknown.advice.module_beside_operators": (
+        "查看该模块的代码：dump 中有算子，但没有该模块内部的算子（risk_level、list 或 scope，或记录提前结束）。"
+        "用 risk_level ALL 且不设 list 重新 dump。"
+    ),
     "mechanism.unknown.advice.received": (
         "对包含所有 rank 的目录运行 firstnan analyze：它会沿该值追踪到最早产生它的 rank。"
     ),

@@ -127,6 +127,10 @@ REPORT: dict[str, str] = {
         "在最后正常的记录与第一条异常记录之间的代码中，查找类型转换、融合 kernel、自定义 autograd 函数或按索引写入。"
         "如需看到它，用 risk_level ALL 和 level mix 重新 dump：类型转换、复制和 view 也会被记录。"
     ),
+    "where.undumped_operator.advice.beside_operators": (
+        "在最后正常的记录与第一条异常记录之间的代码中，查找类型转换、融合 kernel、自定义 autograd 函数或按索引写入。"
+        "如需看到它，用 risk_level ALL 重新 dump：类型转换、复制和 view 也会被记录。"
+    ),
     "where.before_dump.advice": "更早开始 dump：上一个 step，或本 step 的开头，并包含所有模块。",
     "confidence.certain": "确定",
     "confidence.likely": "很可能",
