@@ -59,6 +59,8 @@ def build(target: Path) -> Path:
             raise SystemExit(f"{target} is there already and is not a skill folder")
         shutil.rmtree(target)
     for source in files_below(SKILL):
+        if source.is_relative_to(SKILL / "evals"):  # the answers are not for whoever is asked
+            continue
         copy = target / source.relative_to(SKILL)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, copy)
