@@ -199,9 +199,9 @@ def _output_digest(record: Record) -> int:
 
 def _is_aligned(api: str, taken: Sequence[Record]) -> bool:
     short = api.rpartition(".")[2]
-    if _ALONE.search(short):
-        return True
-    return sum(is_rich(tensor) for tensor in _tensors(taken)) > 1 and not _WEIGHTED.search(short)
+    if _WEIGHTED.search(short):
+        return False
+    return bool(_ALONE.search(short)) or sum(is_rich(tensor) for tensor in _tensors(taken)) > 1
 
 
 # -- the finding -------------------------------------------------------------------------------------------

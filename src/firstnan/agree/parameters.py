@@ -17,6 +17,8 @@ Rules, each tested under its name:
 ``norms_before_a_gather_are_replicated``
     A module of vectors (a norm) whose result is gathered over the ranks works on a part of the sequence with the whole
     weight: its weight, constant at the beginning, must stay equal.
+``norms_that_worked_alike_are_replicated``
+    The same module gave all ranks the same result in the step before: its weight was the same, and must stay so.
 ``reduced_gradients_make_replicas``
     A parameter that differs from the beginning is meant to be equal if its gradient is reduced over the set.
 ``majority_of_three``
@@ -271,6 +273,8 @@ class _Case:
                     yield name, sure
                 elif self._traffic is Traffic.ACTIVATIONS and self._is_gathered(name):
                     yield name, Confidence.POSSIBLE  # norms_before_a_gather_are_replicated
+                elif self._traffic is Traffic.ACTIVATIONS and self._worked_alike(name):
+                    yield name, Confidence.POSSIBLE  # norms_that_worked_alike_are_replicated
 
     @property
     def _is_minority(self) -> bool:
@@ -356,6 +360,15 @@ class _Case:
         if name not in anchor.places or not anchor.is_affine(anchor.places[name]):
             return False
         return self._module_result(name) in self._digests(_GATHERS, sent=True)
+
+    def _worked_alike(self, name: str) -> bool:
+        """norms_that_worked_alike_are_replicated."""
+        before, anchor = self._set.past[-1], self._seen.anchor
+        if name not in before.equal | before.constant or not anchor.is_affine(anchor.places.get(name, 0)):
+            return False
+        tables = [Table(self._past_prints(before.step, rank).parameters, Names()) for rank in self._set.ranks]
+        results = {table.result(table.places[name]) if name in table.places else UNUSABLE for table in tables}
+        return len(results) == 1 and UNUSABLE not in results
 
     def _is_reduced(self, name: str) -> bool:
         """The module gives its result to a reduction, or gets it from one: it holds a part."""
@@ -456,8 +469,8 @@ class _Case:
             return DisagreementMechanism.SEED_MISMATCH
         if odd is not None and len(odd) == 1 and len(names) == 1:
             return DisagreementMechanism.MEMORY_CORRUPTION
-        if len(names) == 1 and self._updated(names[0]):
-            return DisagreementMechanism.MEMORY_CORRUPTION
+        if len(names) == 1 and len(self._set.past) > 1 and names[0] in self._set.past[-1].equal:
+            return DisagreementMechanism.MEMORY_CORRUPTION  # it came through an update before
         return DisagreementMechanism.REDUCTION_MISSING
 
 
