@@ -13,7 +13,19 @@ import pytest
 from msgspec.structs import replace
 
 import firstnan
-from firstnan.answer.model import Confidence, MechanismKind, Report, RootCause, RunUp, Verdict, Where
+from firstnan.answer.model import (
+    Confidence,
+    Disagreement,
+    DisagreementKind,
+    DisagreementMechanism,
+    MechanismKind,
+    Note,
+    Report,
+    RootCause,
+    RunUp,
+    Verdict,
+    Where,
+)
 from firstnan.answer.replay import (
     AxisHits,
     BadElements,
@@ -35,6 +47,7 @@ from firstnan.cli.main import main
 from firstnan.dump.language import Language
 from firstnan.dump.records import Record
 from firstnan.read.records import full_reader
+from firstnan.report.redaction import redact
 from firstnan.run import replay
 from firstnan.show import Format, Settings, render
 
@@ -219,3 +232,20 @@ def test_a_budget_is_a_time(text: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_rank_alone_is_no_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(SMALL / "exp_overflow"), "--rank", "0"]) == 2
     assert "--op or --all" in capsys.readouterr().err
+
+
+def test_a_redacted_report_holds_no_path_of_an_error() -> None:
+    lacking = Replay(V.NOT_RUN, NotRun.RAISED, "RuntimeError: at /home/ann/model.py")
+    report = redact(whole(lacking))
+    assert report.root_causes[0].replay == replace(lacking, detail="RuntimeError: at model.py")
+    assert "/home/ann" not in render(report, Format.JSON, Settings())
+
+
+def test_the_record_of_a_disagreement_is_run_on_the_odd_rank_and_on_others() -> None:
+    found = Disagreement(
+        DisagreementKind.OPERATOR, 0, 0, (0, 1, 2), (2,), "Torch.exp.0.forward", None, 5, {}, 1, 9,
+        DisagreementMechanism.DEVICE_FAULT_SUSPECTED, Confidence.LIKELY, Note("x"),
+    )  # fmt: skip
+    report = replace(analysed("exp_overflow"), disagreements=(found,))
+    made = [(one.rank, one.op_name) for one in replay._disagreeing(report)]
+    assert made == [(2, "Torch.exp.0.forward"), (0, "Torch.exp.0.forward"), (1, "Torch.exp.0.forward")]

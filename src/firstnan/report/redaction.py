@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from firstnan.answer.model import Note, NoteValue, Report, RootCause
+from firstnan.answer.replay import Replay, ReplaySummary
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem
 
@@ -51,6 +52,7 @@ def redact(report: Report) -> Report:
         benign=tuple(replace(rule, example=redact_text(rule.example)) for rule in report.benign),
         story=_notes(report.story),
         caveats=_notes(report.caveats),
+        replayed=_replayed(report.replayed),
     )
 
 
@@ -95,7 +97,19 @@ def _cause(cause: RootCause) -> RootCause:
         evidence=_notes(cause.evidence),
         advice=_notes(cause.advice),
         alternatives=tuple(replace(other, reason=_note(other.reason)) for other in cause.alternatives),
+        replay=None if cause.replay is None else _replay(cause.replay),
     )
+
+
+def _replay(replay: Replay) -> Replay:
+    """Errors of torch can name files."""
+    return replace(replay, detail=redact_text(replay.detail))
+
+
+def _replayed(summary: ReplaySummary | None) -> ReplaySummary | None:
+    if summary is None:
+        return None
+    return replace(summary, told=tuple(replace(one, replay=_replay(one.replay)) for one in summary.told))
 
 
 def _frame(frame: Frame | None) -> Frame | None:

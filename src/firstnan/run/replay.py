@@ -123,6 +123,7 @@ def _tasks(report: Report, folders: Sequence[RankFolder], request: Request, *, e
             raise UsageError(f"no rank {request.rank} here")
         return tuple(one for folder in ranks for one in _every_record(folder))
     wanted = dict.fromkeys(one for cause in _causes_with_record(report) for one in _deciding(cause))
+    wanted |= dict.fromkeys(_disagreeing(report))
     there = {(f.step, f.rank) for f in folders}
     return tuple(one for one in wanted if (one.step, one.rank) in there)
 
@@ -154,6 +155,19 @@ def _deciding(cause: RootCause) -> Iterator[Task]:
     for other in cause.alternatives:
         if other.op_name and other.exec_order is not None:
             yield Task(other.step, other.rank, other.op_name, other.exec_order)
+
+
+def _disagreeing(report: Report) -> Iterator[Task]:
+    """The record of a disagreement, on the ranks that stand out and on some that do not."""
+    for found in report.disagreements:
+        odd = found.odd_ranks or ()
+        for rank in [*odd, *(rank for rank in found.ranks if rank not in odd)][:MOST_RANKS]:
+            if found.op_name and found.exec_order is not None:
+                yield Task(found.step, rank, found.op_name, found.exec_order)
+
+
+MOST_RANKS = 4
+"""Ranks of one disagreement on which its record is run."""
 
 
 def _run(tasks: Sequence[Task], folders: Iterable[RankFolder], budget: float | None) -> list[ReplayedRecord]:
@@ -190,11 +204,12 @@ def _put_together(
 def _summary(
     report: Report, tasks: Sequence[Task], answers: Sequence[ReplayedRecord], asked: str | None
 ) -> ReplaySummary:
-    causes = {(cause.step, cause.rank, cause.op_name) for cause in report.root_causes}
+    named = {(cause.step, cause.rank, cause.op_name) for cause in report.root_causes}
+    named |= {(one.step, one.rank, one.op_name) for one in _disagreeing(report)}
     told = [
         one
         for one in answers
-        if one.replay.verdict.blames_device or one.op_name == asked or (one.step, one.rank, one.op_name) in causes
+        if one.replay.verdict.blames_device or one.op_name == asked or (one.step, one.rank, one.op_name) in named
     ]
     verdicts = Counter(one.replay.verdict for one in answers)
     reasons = Counter(one.replay.reason for one in answers if one.replay.reason is not None)

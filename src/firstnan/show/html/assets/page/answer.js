@@ -65,7 +65,7 @@ function causePanels() {
   const cause = page.causes[chosen.cause];
   if (!cause) return el("div", { class: "panels" }, doubtsPanel(), texts().advice.length ? panel(word("section.advice"), blocks(texts().advice)) : null, replayedPanels());
   const told = texts().causes[chosen.cause];
-  return el("div", { class: "panels", id: "cause", role: page.causes.length > 1 ? "tabpanel" : null }, wherePanel(cause, told), whyPanel(cause, told), replayPanel(cause, told), nextPanel(told), replayedPanels());
+  return el("div", { class: "panels", id: "cause", role: page.causes.length > 1 ? "tabpanel" : null }, wherePanel(cause, told), withReplay(whyPanel(cause, told), cause, told), nextPanel(told));
 }
 
 function panel(title, ...content) {

@@ -2,6 +2,12 @@
 
 const ELEMENT = 9;
 
+/** The panel that says why, with what replays say below it. */
+function withReplay(why, cause, told) {
+  const replayed = replayedPanels();
+  return told.replay.length || replayed.length ? el("div", { class: "column" }, why, replayPanel(cause, told), replayed) : why;
+}
+
 function replayPanel(cause, told) {
   if (!told.replay.length) return null;
   return panel(word("section.replay"), blocks(told.replay), cause.picture ? elementsPicture(cause.picture) : null);
