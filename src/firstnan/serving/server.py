@@ -8,9 +8,9 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-import firstnan
 from firstnan.dump.errors import FirstnanError
 from firstnan.serving.tools import Document, Tools
+from firstnan.version import __version__
 
 INSTRUCTIONS = (
     "Find which rank, operator and line of code turned a distributed training run to NaN, from MSProbe dumps. Begin "
@@ -22,7 +22,7 @@ INSTRUCTIONS = (
 
 def server(tools: Tools) -> MCPServer[Any]:
     """A server with the five tools."""
-    made: MCPServer[Any] = MCPServer("firstnan", instructions=INSTRUCTIONS, version=firstnan.__version__)
+    made: MCPServer[Any] = MCPServer("firstnan", instructions=INSTRUCTIONS, version=__version__)
 
     def analyze(
         path: str, steps: list[int] | None = None, ranks: list[int] | None = None, more: bool = False

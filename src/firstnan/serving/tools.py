@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import Options
 from firstnan.run import pipeline
-from firstnan.show.json import to_dict
+from firstnan.show.json import excerpt_dict, to_dict
 
 Document = dict[str, Any]
 
@@ -62,13 +62,10 @@ class Tools(Struct, frozen=True):
         around: int = 2,
     ) -> Document:
         """The records around one place: a record name, an index, or the first bad record."""
-        import msgspec
-
         if not 0 <= around <= MOST_AROUND:
             raise UsageError(f"around must be 0 to {MOST_AROUND}")
         found = pipeline.show(self._below(path), rank, step=step, op=op, at=at, around=around)
-        plain: Document = _strict(msgspec.to_builtins(found))
-        return plain
+        return excerpt_dict(found)
 
     def agree(self, path: str, steps: Sequence[int] | None = None, more: bool = False) -> Document:
         """Whether the ranks that must hold the same numbers do, without any NaN."""
@@ -98,16 +95,6 @@ class Tools(Struct, frozen=True):
         if not found.is_relative_to(root):
             raise UsageError(f"'{path}' is not below the folder that this server may read", hint=f"it is {root}")
         return found
-
-
-def _strict(value: Any) -> Any:
-    from firstnan.show.json import number
-
-    if isinstance(value, Mapping):
-        return {str(name): _strict(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
-    return number(value) if isinstance(value, (int, float)) else value
 
 
 def _cut(document: Document, more: bool) -> Document:

@@ -7,7 +7,6 @@ from html import escape
 
 import msgspec
 
-import firstnan
 from firstnan.answer.comparison import SCHEMA, Comparison, Difference, RankComparison
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.console import render_outline
@@ -28,6 +27,7 @@ from firstnan.show.outline.model import (
     sentence,
 )
 from firstnan.show.reporter import Format, Settings
+from firstnan.version import __version__
 from firstnan.words import number, text
 
 FORMS = (Format.TEXT, Format.JSON, Format.HTML)
@@ -45,7 +45,7 @@ def render(found: Comparison, form: Format, settings: Settings) -> str:
 def to_dict(found: Comparison) -> dict[str, object]:
     """Strict JSON values, schema ``firstnan.comparison/1``."""
     made = {"differs": found.differs, "complete": found.complete, **msgspec.to_builtins(found, str_keys=True)}
-    tool = {"name": "firstnan", "version": firstnan.__version__}
+    tool = {"name": "firstnan", "version": __version__}
     return {"schema": SCHEMA, "tool": tool, **{name: _plain(value) for name, value in made.items()}}
 
 

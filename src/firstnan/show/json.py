@@ -19,12 +19,14 @@ from firstnan.answer.load import SCHEMA_VERSION
 from firstnan.answer.model import Note, Report
 from firstnan.dump.language import Language
 from firstnan.dump.values import Number
+from firstnan.rank.excerpt import Excerpt
 from firstnan.show.reporter import Settings
 from firstnan.version import __version__
 from firstnan.words import text
 
-__all__ = ["dumps", "number", "on_one_line", "render", "to_dict"]
+__all__ = ["dumps", "excerpt_dict", "number", "on_one_line", "render", "to_dict"]
 
+RECORDS_SCHEMA = "firstnan.records/1"
 _DOUBLE_BITS = 1024
 _INVISIBLE = re.compile(
     "[\\x7f-\\xa0\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202f\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\ufffb]"
@@ -70,6 +72,12 @@ def to_dict(report: Report, language: Language = Language.EN) -> dict[str, objec
         **made,
         "symptom": made["symptoms"][0] if made["symptoms"] else None,
     }
+
+
+def excerpt_dict(excerpt: Excerpt) -> dict[str, object]:
+    """The records around one place as strict JSON values (schema ``firstnan.records/1``)."""
+    made = _worded(msgspec.to_builtins(excerpt, str_keys=True), Language.EN)
+    return {"schema": RECORDS_SCHEMA, "tool": {"name": "firstnan", "version": __version__}, **made}
 
 
 def _worded(value: Any, language: Language) -> Any:

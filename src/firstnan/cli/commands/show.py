@@ -10,6 +10,7 @@ from firstnan.cli.terminal import colour, put, width
 from firstnan.run import pipeline
 from firstnan.show import Settings
 from firstnan.show.console import render_outline
+from firstnan.show.json import dumps, excerpt_dict
 
 EXIT_CODES = """\
 exit codes:
@@ -29,12 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--around", type=around, default=5, metavar="K", help="records before and after it (default: 5)"
     )
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="form of the answer (default: text)")
     add_words(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
     rank = pipeline.only_rank(chosen.path) if chosen.rank is None else chosen.rank
     found = pipeline.show(chosen.path, rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
+    if chosen.format == "json":
+        put(dumps(excerpt_dict(found)), is_text=False)
+        return 0
     settings = Settings(language=language_of(chosen), verbose=chosen.verbose, width=width(), colour=colour())
     from firstnan.show.outline.excerpt import outline_excerpt
 
