@@ -235,6 +235,8 @@ def run(family: Family, level: str, keep: Path) -> Outcome:
         said = words.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return Outcome(family.name, level, built=False, detail=said[-1] if said else f"ended with {child.exitcode}")
     answer = firstnan.analyze(folder, firstnan.Options(jobs=1))
+    if not answer.input.records:  # L0 of a model without modules inside
+        return Outcome(family.name, level, built=False, detail="nothing was dumped")
     if answer.exit_code == 0:
         return Outcome(family.name, level, built=True, clean=True)
     causes = [f"{c.op_name} {c.where.value} {c.mechanism.kind.value}" for c in answer.root_causes]

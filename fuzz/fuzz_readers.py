@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 from fuzz_scan import scan
+from fuzz_verdict import verdict
 from promises import BrokenPromiseError, promise
 
 import firstnan
@@ -234,4 +235,5 @@ TARGETS: Mapping[str, Target] = {
     "chains": chains,
     "tree": tree,
     "alone": alone,
+    "verdict": verdict,
 }

@@ -147,3 +147,11 @@ def test_harmless_unknowns_do_not_cost_the_exit_code(
     rank.op("Torch.relu", [t(1.0)], [t(1.0)])
     rank.op(api, [operand, 0.0], [given])
     assert run.analyze(tmp_path).exit_code == code
+
+
+def test_what_is_drawn_from_bad_probabilities_matters_outside_of_modules(tmp_path: Path) -> None:
+    """Nothing else of the run is in the dump: the finite result of the draw proves nothing."""
+    run = Run()
+    born = run.rank(0).op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+    run.rank(0).op("Torch.multinomial", [t(NAN), 1], [t(3, 0, dtype="int64", grad=False)])
+    assert the_cause(run.analyze(tmp_path)).op_name == born

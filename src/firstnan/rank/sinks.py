@@ -72,7 +72,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
         if index < flow.island and record.name.kind is not RecordKind.PARAMETERS_GRAD:
             found[index] = Outcome(frozenset({Ending.ISLAND}))
             continue
-        if index in flow.absorbed:
+        if index in flow.absorbed and not flow.book.is_(record.name, OperatorKind.SINK):
             selected = flow.absorbed[index] is OperatorKind.SELECTOR
             ending = Ending.SELECTED if selected else Ending.SATURATED
             found[index] = Outcome(frozenset({ending}), closer=record.name.full, swallowed=not selected)
