@@ -39,7 +39,6 @@ LIMITS = {
     "one rank in a part file, unpacked": parts.MAX_PACKED >> 20,
     "calls of a rank that are all kept in its part": two_stage.MAX_CALLS,
     "records behind a bad value in which its reader is searched": window.FAR,
-    "windows of records on one rank": window.MAX_WINDOWS,
     "bad values on one rank that go on and are followed to their end": sinks.MAX_EVENTS,
     "bad values on one rank that go nowhere and are listed": sinks.MAX_HARMLESS,
     "communication calls that one value is followed into": sinks.MAX_NEXT_CALLS,

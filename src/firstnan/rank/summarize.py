@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.answer.model import RunUp, SymptomKind
@@ -52,13 +53,20 @@ def suspected(
     over = view.overview
     log, first_bad = count_calls_from(view, over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
-    flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
-    found = sinks.outcomes(flow, truncated=over.truncated)
-    events = sinks.finish(flow, found)
-    while not _is_decided(events, focus.horizon) and focus.extend():
+
+    def followed() -> tuple[Flow, dict[int, sinks.Outcome], tuple[Event, ...]]:
         flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
         found = sinks.outcomes(flow, truncated=over.truncated)
-        events = sinks.finish(flow, found)
+        return flow, found, sinks.finish(flow, found)
+
+    flow, found, events = followed()
+    while True:
+        decision = _decision(events, focus.horizon)
+        if not (
+            focus.extend(lengthen=decision.is_blocked) if decision.event is None else focus.widen(decision.event.index)
+        ):
+            break
+        flow, found, events = followed()
     far = far_windows(focus, first_bad, flow.structure.last_backward)
     facts, symptoms = facts_of(flow, found), _symptoms(flow)
     bad_inputs = dict(flow.bad_inputs)
@@ -144,15 +152,22 @@ def _ends_blind(view: RankView) -> bool:
     return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
 
 
-def _is_decided(events: Sequence[Event], horizon: int | None) -> bool:
-    """Whether the first event that matters is among these, and nothing before it is still open."""
+class _Decision(Struct, frozen=True):
+    """The first event that matters, where nothing before it is still open."""
+
+    event: Event | None = None
+    is_blocked: bool = False
+    """There is one, and a value before it may still be read."""
+
+
+def _decision(events: Sequence[Event], horizon: int | None) -> _Decision:
+    is_open = False
     for event in events:
         if (event.is_live or event.communications) and event.guess is None:
-            return True
-        is_open = event.endings & {Ending.UNREAD, Ending.BEYOND}
-        if is_open and horizon is not None and horizon - event.index < FAR:
-            return False
-    return False
+            return _Decision(None if is_open else event, is_open)
+        unread = bool(event.endings & {Ending.UNREAD, Ending.BEYOND})
+        is_open = is_open or (unread and horizon is not None and horizon - event.index < FAR)
+    return _Decision()
 
 
 def saturated_event(view: RankView, index: int | None, book: Rulebook) -> Event | None:

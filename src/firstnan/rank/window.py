@@ -9,8 +9,9 @@ Rules, each tested under its name:
 ``small_dumps_are_looked_at_whole``
     A rank with at most SMALL records is one window.
 ``harmless_suspects_lead_to_the_next``
-    While no event in the windows is live or enters a communication, the next suspect behind them gets a window, each
-    wider than the one before.
+    While no event in the windows is live or enters a communication, the next suspects behind them get narrow windows,
+    each time twice as many, so that the work grows with the number of suspects. Every reader of a bad value is a
+    suspect itself. The window of the one that decides is widened, and all is followed once more.
 ``every_series_of_calls_shows_its_first_bad_one``
     The first bad call of each series (API, group, peer) is looked at wherever it stands: it is the one through which
     the value reached the other members.
@@ -34,16 +35,16 @@ BACK = 200
 """Records before a suspect that are looked at."""
 AHEAD = 256
 """Records behind the first suspect that are looked at."""
+NARROW = (2, 8)
+"""Records before and behind a further suspect that are looked at, until one of them decides."""
 GROWTH = 4
-"""Each further window is so much wider."""
+"""A window behind a value that nothing has read yet grows by this factor."""
 FAR = 4096
 """Widest window; a value that nothing read for so long is not read any more."""
 TAIL = 256
 """Records behind the last backward record that are looked at: reduction, clipping, the first of the optimizer."""
 HEAD = 128
 """First records of a rank whose calls name other ranks, where nothing is suspected."""
-MAX_WINDOWS = 64
-"""So many windows without an answer: the rest is looked at whole."""
 
 
 class Window(Struct, frozen=True):
@@ -62,11 +63,14 @@ class Focus:
         self.first = over.suspect or 0
         self._view = view
         self._width = AHEAD
+        self._count = 1
+        self._wide: set[int] = set()
         self.windows: list[Window] = []
         if whole or self.end <= SMALL:
             self.windows.append(Window(0, self.end))
         else:
-            self._add(self.first)
+            self._wide.add(self.first)
+            self._add(self.first, BACK, AHEAD)
         self.next = self._next()
 
     @property
@@ -74,15 +78,35 @@ class Focus:
         """Index from which on suspects were not looked at; None: there are none."""
         return None if self.next is None else self.windows[-1].stop
 
-    def extend(self) -> bool:
-        """One more window at the next suspect; False when there is none."""
+    def extend(self, *, lengthen: bool) -> bool:
+        """More windows, at the next suspects, or a longer last one; False when there are no suspects left."""
         if self.next is None:
             return False
-        self._width = min(self._width * GROWTH, FAR)
-        if len(self.windows) >= MAX_WINDOWS:
-            self.windows = [Window(self.windows[0].start, self.end)]
-        else:
-            self._add(self.next)
+        if lengthen:
+            self._width = min(self._width * GROWTH, FAR)
+            last = self.windows[-1]
+            self.windows[-1] = Window(last.start, min(last.stop + self._width, self.end))
+            self.next = self._next()
+            return True
+        for _ in range(self._count):
+            if self.next is None:
+                break
+            self._add(self.next, *NARROW)
+            self.next = self._next()
+        self._count *= 2
+        return True
+
+    def widen(self, index: int) -> bool:
+        """A wide window around a record that decides; False when it has one."""
+        place = next((at for at, window in enumerate(self.windows) if window.stop > index), None)
+        if place is None or self.end <= SMALL or any(index - AHEAD < wide <= index for wide in self._wide):
+            return False
+        self._wide.add(index)
+        before, after = self.windows[:place], self.windows[place:]
+        self.windows = before
+        self._add(index, BACK, AHEAD)
+        for window in after:
+            self._join(window)
         self.next = self._next()
         return True
 
@@ -97,10 +121,15 @@ class Focus:
         stop = self.windows[-1].stop
         return self._view.suspect(stop) if stop < self.end else None
 
-    def _add(self, suspect: int) -> None:
-        start, stop = max(suspect - BACK, 0), min(suspect + self._width, self.end)
-        if self.windows and start <= self.windows[-1].stop:
-            start = self.windows.pop().start
+    def _add(self, suspect: int, back: int, ahead: int) -> None:
+        self._join(Window(max(suspect - back, 0), min(suspect + ahead, self.end)))
+
+    def _join(self, window: Window) -> None:
+        """The window behind the others, put together with those that it touches."""
+        start, stop = window.start, window.stop
+        while self.windows and start <= self.windows[-1].stop:
+            last = self.windows.pop()
+            start, stop = min(start, last.start), max(stop, last.stop)
         self.windows.append(Window(start, stop))
 
 
