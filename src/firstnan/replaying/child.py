@@ -132,7 +132,7 @@ class _Work:
         if is_call(task.op_name):
             return replay_call(task.op_name, task.rank, ranks, self._job.memory)
         if parse_name(task.op_name).kind is not RecordKind.API:
-            return inside.replay_module(task.op_name, tensors, ranks._folders[task.rank], self._limits)
+            return inside.replay_module(task.op_name, tensors, self._job.folders[task.step, task.rank], self._limits)
         return replay_record(task.op_name, tensors, self._limits)
 
 

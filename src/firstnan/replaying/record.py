@@ -269,7 +269,7 @@ def _is_cured(made: Experiment, bad: Tensor, bad_truth: Tensor) -> bool:
 def _at_limit(recorded: Tensor, truth: Tensor) -> Tensor:
     """An Inf where the truth is so close to the dtype's limit that rounding decides."""
     info = torch.finfo(recorded.dtype)
-    near = truth.double().abs() >= info.max * (1 - tolerance._CLOSE * info.eps)
+    near = truth.double().abs() >= info.max * (1 - tolerance.CLOSE * info.eps)
     return torch.isinf(recorded) & near & (torch.sign(truth) == torch.sign(recorded))
 
 

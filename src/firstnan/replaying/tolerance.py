@@ -24,7 +24,7 @@ _USUAL = 0.25
 _USUAL_ANYWHERE = 0.02
 """The same of the whole tensor, for sums."""
 _CPU_ERROR = 8
-_CLOSE = 4
+CLOSE = 4
 """Units of rounding within which two results in one dtype are the same."""
 _PART = 1 << 22
 _TRIALS = 3
@@ -47,7 +47,7 @@ def close(one: Tensor, other: Tensor) -> Tensor:
     """Where two results in the same floating dtype are equal up to a few units of rounding."""
     info = torch.finfo(one.dtype)
     a, b = one.double(), other.double()
-    return (a - b).abs() <= _CLOSE * info.eps * b.abs() + 2 * info.tiny
+    return (a - b).abs() <= CLOSE * info.eps * b.abs() + 2 * info.tiny
 
 
 def all_close(one: Tensor, other: Tensor) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.answer.model import Report, RootCause
-from firstnan.answer.replay import Collect, NotRun, Replay, ReplayedRecord, ReplaySummary, ReplayVerdict
+from firstnan.answer.replay import Collect, NotRun, ReplayedRecord, ReplaySummary, ReplayVerdict
 from firstnan.causes import advice
 from firstnan.causes.replayed import with_replays
 from firstnan.dump.errors import OutputError, UsageError
@@ -214,7 +214,8 @@ def _summary(
     verdicts = Counter(one.replay.verdict for one in answers)
     reasons = Counter(one.replay.reason for one in answers if one.replay.reason is not None)
     lacking = [one for one in answers if one.replay.reason is NotRun.NO_TENSORS]
-    wanted = [one for one in lacking if one in told] or (lacking if len(lacking) == len(answers) else [])
+    ran = any(one.replay.verdict is not ReplayVerdict.NOT_RUN for one in answers)
+    wanted = [one for one in lacking if one in told] or ([] if ran else lacking)
     return ReplaySummary(
         records=len(answers),
         verdicts=dict(verdicts),
@@ -264,9 +265,3 @@ def _repro_of(report: Report, request: Request) -> Task | None:
     run = [one for one in run if not parse_name(one.op_name).prefix.endswith("Distributed")]
     order = sorted(run, key=lambda one: not one.replay.verdict.blames_device)
     return Task(order[0].step, order[0].rank, order[0].op_name, order[0].exec_order) if order else None
-
-
-def replay_of(report: Report, step: int, rank: int, op_name: str) -> Replay | None:
-    """What the CPU made of one record, if it was told."""
-    told = report.replayed.told if report.replayed is not None else ()
-    return next((one.replay for one in told if (one.step, one.rank, one.op_name) == (step, rank, op_name)), None)
