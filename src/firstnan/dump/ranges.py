@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 MAX_NUMBERS = 1_000_000
 """Limit on how many numbers one list may name; more is a typing error."""
@@ -31,6 +31,31 @@ def format_ranges(numbers: Iterable[int]) -> str:
             parts.extend(str(number) for number in ordered[start : end + 1])
         start = end + 1
     return ",".join(parts)
+
+
+def packed(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Numbers as ranges, sorted: first and last of each. A run of thousands of ranks is one pair.
+
+    >>> packed([3, 0, 1, 2, 9])
+    ((0, 3), (9, 9))
+    """
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][1] + 1 == number:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)
+
+
+def unpacked(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """The numbers in ranges.
+
+    >>> list(unpacked(((0, 3), (9, 9))))
+    [0, 1, 2, 3, 9]
+    """
+    for first, last in ranges:
+        yield from range(first, last + 1)
 
 
 def parse_ranges(text: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import RunUp, SymptomKind
 from firstnan.dump.problems import ProblemKind
+from firstnan.dump.ranges import packed
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import (
@@ -82,7 +83,7 @@ def suspected(
         calls=tuple(sorted(facts, key=lambda fact: fact.call.index)),
         windows=tuple(CallWindow(window.start, log.before(window.start)) for window in windows),
         made=log.made(),
-        mentioned=frozenset(log.ranks),
+        mentioned=packed(log.ranks),
         suspect=over.suspect,
         horizon=focus.horizon,
         events=_with_surroundings(view, flow, events),

@@ -116,8 +116,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     """Where the calls in ``calls`` stand among all calls of the rank."""
     made: Mapping[CallKey, int] | None = None
     """Calls of the whole file by series; None: not counted."""
-    mentioned: frozenset[int] = frozenset()
-    """Ranks that the calls name."""
+    mentioned: tuple[tuple[int, int], ...] = ()
+    """Ranks that the calls name: first and last of each range (:func:`firstnan.dump.ranges.packed`)."""
     weights: Weights | None = None
     """None: not asked for."""
     disproved: frozenset[int] = frozenset()

@@ -75,21 +75,29 @@ def _engine_for(folders: Sequence[RankFolder], engines: Engines) -> Engine:
     return engines.engine([Place(folder.dump_bytes, folder.nodes, places.on_disk(folder.path)) for folder in folders])
 
 
+def _as_it_is(result: T) -> T:
+    return result
+
+
 def at_each(
     folders: tuple[RankFolder, ...],
     work: Callable[[RankFolder], T],
     lost: Callable[[RankFolder, str], T],
     engines: Engines,
     progress: Progress | None,
+    keep: Callable[[T], T] = _as_it_is,
 ) -> list[T]:
-    """What the work gives for every rank, large files first; ``lost`` makes it up for ranks on which it failed."""
+    """What the work gives for every rank, large files first.
+
+    ``lost`` makes it up for ranks on which it failed; ``keep`` gives what is kept of it.
+    """
     total = sum(f.dump_bytes for f in folders)
     order = sorted(folders, key=lambda f: -f.dump_bytes)
     done = 0
     found: list[T] = []
     for position, result in _engine_for(order, engines).map(work, order):
         folder = order[position]
-        found.append(lost(folder, result.reason) if isinstance(result, Failed) else result)
+        found.append(lost(folder, result.reason) if isinstance(result, Failed) else keep(result))
         done += folder.dump_bytes
         if progress is not None:
             progress(ProgressEvent(len(found), len(order), done, total))

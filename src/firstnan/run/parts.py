@@ -14,19 +14,20 @@ import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstnan.answer.views import NearRecord
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem
-from firstnan.dump.records import Record, TensorStat
-from firstnan.operators.communication import CallKey, CommCall
+from firstnan.dump.ranges import MAX_NUMBERS
+from firstnan.dump.records import Record
+from firstnan.operators.communication import CallKey
+from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.prints import OperatorPrints
@@ -101,8 +102,8 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """Of dump.json."""
     made: Mapping[CallKey, int] | None = None
     """All calls by series, where the summary does not hold them."""
-    mentioned: frozenset[int] = frozenset()
-    """Ranks that all its calls name."""
+    mentioned: tuple[tuple[int, int], ...] = ()
+    """Ranks that all its calls name: first and last of each range."""
     weights: Weights | None = None
     """The weights that the step begins with; None: only one step was scanned."""
     calls: bytes = b""
@@ -268,7 +269,8 @@ def _part(file: _File, sharing: Sharing) -> Part:
                 content = _inflated(packed, min(left, MAX_PACKED))
                 left -= len(content)
                 decoder.decode(content)
-        ranks.append(sharing.rank(_checked(part)))
+        part = _checked(part)
+        ranks.append(replace(part, summary=sharing.summary(part.summary)))
     layout = _LAYOUT.decode(_inflated(file.layout, MAX_PACKED))
     return Part(
         host=file.host,
@@ -286,42 +288,10 @@ def _checked(part: RankPart) -> RankPart:
     folder, summary = part.folder, part.summary
     if (folder.step, folder.rank) != (summary.step, summary.rank):
         raise msgspec.ValidationError(f"rank {folder.rank} holds what was seen of rank {summary.rank}")
+    for ranges in (part.mentioned, *(one.mentioned for one in (summary, *(look.summary for look in part.answered)))):
+        if sum(max(last - first, 0) + 1 for first, last in ranges) > MAX_NUMBERS:
+            raise msgspec.ValidationError(f"rank {folder.rank} names more than {MAX_NUMBERS} ranks")
     return part
-
-
-class Sharing:
-    """Equal values of all ranks become one: names, shapes, groups. Ranks make the same calls, and very many of them."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, Any] = {}
-
-    def rank(self, part: RankPart) -> RankPart:
-        summary = part.summary
-        facts = (replace(fact, call=self._call(fact.call), onward=self._one(fact.onward)) for fact in summary.calls)
-        mentioned = self._one(summary.mentioned)
-        events = tuple(replace(event, nearby=tuple(map(self._near, event.nearby))) for event in summary.events)
-        return replace(part, summary=replace(summary, calls=tuple(facts), events=events, mentioned=mentioned))
-
-    def _near(self, record: NearRecord) -> NearRecord:
-        name, module, dtype = self._one(record.op_name), self._one(record.module), self._one(record.dtype)
-        return replace(record, op_name=name, module=module, dtype=dtype)
-
-    def _call(self, call: CommCall) -> CommCall:
-        return replace(
-            call,
-            name=self._one(call.name),
-            api=self._one(call.api),
-            group=self._one(call.group),
-            group_label=self._one(call.group_label),
-            sent=tuple(map(self._tensor, call.sent)),
-            received=tuple(map(self._tensor, call.received)),
-        )
-
-    def _tensor(self, stat: TensorStat) -> TensorStat:
-        return replace(stat, slot=self._one(stat.slot), dtype=self._one(stat.dtype), shape=self._one(stat.shape))
-
-    def _one(self, value: T) -> T:
-        return cast("T", self._known.setdefault(value, value))
 
 
 def _inflated(packed: bytes, most: int) -> bytes:

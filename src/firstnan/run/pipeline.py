@@ -16,6 +16,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.operators import table
 from firstnan.operators.table import Rulebook
+from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
@@ -97,7 +98,7 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
     with engines.opened(options) as workers:
         found = find(paths, options, workers)
         survey = partial(rank_passes.survey, book=book, excluded=options.exclude_ops)
-        summaries = dispatch.at_each(found.folders, survey, rank_passes.lost, workers, progress)
+        summaries = dispatch.at_each(found.folders, survey, rank_passes.lost, workers, progress, Sharing().summary)
         check_readable(shown(paths), summaries)
         known = sorted({*found.found_ranks, *found.beside, *(s.rank for s in summaries)})
         failed: list[Problem] = []

@@ -29,6 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.causes.step_answer import StepAnswer
+from firstnan.dump.ranges import packed
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, group_id, may_be_stale
 from firstnan.operators.table import Rulebook
@@ -116,7 +117,7 @@ def answer(
 def count(view: RankView, summary: RankSummary) -> RankSummary:
     """The summary with all calls of the rank counted."""
     log = count_calls(view)
-    return replace(summary, made=log.made(), mentioned=frozenset(log.ranks))
+    return replace(summary, made=log.made(), mentioned=packed(log.ranks))
 
 
 def with_calls(

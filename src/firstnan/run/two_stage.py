@@ -27,6 +27,7 @@ from firstnan.dump.records import Record
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
+from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
 from firstnan.read.json.lenient import collector_off
@@ -40,7 +41,6 @@ from firstnan.run.parts import (
     Answered,
     Part,
     RankPart,
-    Sharing,
     Site,
     Stamp,
     calls_of,
@@ -104,7 +104,7 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         summary=summary,
         stamp=stamp,
         made=None if summary.made is not None else counted.made,
-        mentioned=frozenset() if summary.made is not None else counted.mentioned,
+        mentioned=() if summary.made is not None else counted.mentioned,
         weights=counted.weights,
         calls=packed_calls(calls),
         operators=packed_operators(rank_passes.operators(folder) if folder.dump_bytes <= compare.SMALL else None),

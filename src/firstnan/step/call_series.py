@@ -6,6 +6,7 @@ Rules are told in :mod:`matching`; here they become keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -52,7 +53,7 @@ def series_of(call: CallKey, rank: int, world: tuple[int, ...], world_id: str) -
 
 def _group_key(call: CallKey, world: tuple[int, ...]) -> GroupKey:
     if call.group is not None:
-        return tuple(sorted(call.group))
+        return _ordered(call.group)
     if call.knowledge is GroupKnowledge.DEFAULT:
         return world
     if call.knowledge is GroupKnowledge.NAMED and call.label:
@@ -60,9 +61,15 @@ def _group_key(call: CallKey, world: tuple[int, ...]) -> GroupKey:
     return UNKNOWN_GROUP
 
 
+@lru_cache(maxsize=4096)
+def _ordered(group: tuple[int, ...]) -> tuple[int, ...]:
+    """The sorted ranks of a group: one object for all its members."""
+    return tuple(sorted(group))
+
+
 def _label(call: CallKey, world: tuple[int, ...], world_id: str) -> str:
     if call.group is not None:
-        return "" if tuple(sorted(call.group)) == world else group_id(call.group)
+        return "" if _ordered(call.group) == world else group_id(call.group)
     return "" if call.label is None or call.label == world_id or "world" in call.label else call.label
 
 

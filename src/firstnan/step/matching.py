@@ -33,6 +33,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from firstnan.answer.model import MatchState
+from firstnan.dump.ranges import unpacked
 from firstnan.operators.communication import CallKey, group_id
 from firstnan.rank.summary import CommFact, RankSummary
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, GroupKey, Message, Series, Tally, series_of, totals
@@ -103,12 +104,16 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
     """
     ranks = set(known_ranks)
     mentioned: set[int] = set()
+    shared: dict[int, tuple[tuple[int, int], ...]] = {}  # thousands of ranks share them: each is opened once
+    groups: dict[int, tuple[int, ...]] = {}
     for summary in summaries:
         ranks.add(summary.rank)
-        mentioned.update(summary.mentioned)
+        shared[id(summary.mentioned)] = summary.mentioned
         for fact in summary.calls:
-            mentioned.update(fact.call.group or ())
+            if fact.call.group is not None:
+                groups[id(fact.call.group)] = fact.call.group
             mentioned.update(r for r in (fact.call.peer, fact.call.root) if r is not None and r >= 0)
+    mentioned.update(*map(unpacked, shared.values()), *groups.values())
     everyone = ranks | mentioned
     for first in (0, min(everyone, default=0)):
         if everyone and max(everyone) + 1 - first <= 2 * len(everyone):

@@ -319,7 +319,7 @@ def _is_leaf(value: dict[str, object]) -> bool:
 
 
 def _ranks(raw: object) -> tuple[int, ...] | None:
-    if type(raw) is list and raw and all(type(rank) is int and rank >= 0 for rank in raw):
+    if type(raw) is list and raw and set(map(type, raw)) == {int} and min(raw) >= 0:
         return tuple(raw)
     return None
 
