@@ -239,6 +239,11 @@ def with_calls(text: str, content: bytes) -> str:
     return with_rank(text, msgspec.msgpack.encode({**raw, "calls": content}))
 
 
+def with_mentioned(text: str, *ranges: tuple[int, int]) -> str:
+    raw = msgspec.msgpack.decode(zlib.decompress(base64.b64decode(json.loads(text)["ranks"][0]["data"])))
+    return with_rank(text, msgspec.msgpack.encode({**raw, "mentioned": ranges}))
+
+
 ARRAY, MAP, ENDLESS = b"\x91", b"\x81", b"\xff\xff\xff\xff"
 DAMAGE: dict[str, Callable[[str], str]] = {
     "cut": lambda text: text[: len(text) // 2],
@@ -279,6 +284,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
     "calls of another form": lambda text: with_calls(text, zlib.compress(msgspec.msgpack.encode({"log": 1}))),
     "deep calls": lambda text: with_calls(text, zlib.compress(ARRAY * 100_000)),
     "calls that grow beyond measure": lambda text: with_calls(text, zlib.compress(b"\xc0" * (parts.MAX_PACKED + 1))),
+    "more ranks than there can be": lambda text: with_mentioned(text, (0, 10**15)),
     "no host": lambda text: json.dumps({key: value for key, value in json.loads(text).items() if key != "host"}),
     "ranks of another folder": other_rank,
 }

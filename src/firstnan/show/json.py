@@ -39,7 +39,10 @@ def dumps(document: object) -> str:
     Letters of every script stay readable; what is invisible, turns the writing direction or is half a character is
     escaped, so that the text is harmless in a terminal and encodes as UTF-8.
     """
-    return _visible(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+    try:  # indented afterwards: json.dumps itself takes ten times as long when it indents
+        return msgspec.json.format(on_one_line(document), indent=2) + "\n"
+    except msgspec.DecodeError:  # half a character, which msgspec refuses
+        return _visible(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def on_one_line(value: object) -> str:

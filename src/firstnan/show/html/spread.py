@@ -78,6 +78,7 @@ def forest(hops: Sequence[Hop]) -> list[Node]:
 def merged(nodes: Sequence[Node]) -> list[Node]:
     """Siblings that were reached through the same kind of call put together, level by level."""
     made: list[Node] = []
+    sources: list[set[int]] = []
     place_of: dict[int, int] = {}
     known: dict[tuple[int | None, str, int], int] = {}
     for number, node in enumerate(nodes):
@@ -85,6 +86,7 @@ def merged(nodes: Sequence[Node]) -> list[Node]:
         key = (parent, node.via, node.step)
         if key not in known:
             known[key] = len(made)
+            sources.append(set(node.from_ranks))
             made.append(
                 Node(
                     set(node.ranks),
@@ -101,9 +103,11 @@ def merged(nodes: Sequence[Node]) -> list[Node]:
             into = made[known[key]]
             into.ranks |= node.ranks
             into.ops.update(node.ops)
-            into.from_ranks = tuple(sorted({*into.from_ranks, *node.from_ranks}))
+            sources[known[key]].update(node.from_ranks)
             into.hops += node.hops
         place_of[number] = known[key]
+    for node, ranks in zip(made, sources, strict=True):
+        node.from_ranks = tuple(sorted(ranks))
     return made
 
 
