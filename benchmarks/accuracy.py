@@ -190,7 +190,7 @@ def _accepted_firsts(truth: dict[str, Any]) -> list[First]:
     if "source_ranks_first_comm" in truth:
         told = [truth["source_ranks_first_comm"], *(truth.get("first_comm_ok") or [])]
         return [
-            First(one["op"], frozenset(one["ranks_input_nonfinite"]), _set(one.get("ranks_only_receiving")))
+            First(one["op"], _seen_sources(one), _set(one.get("ranks_only_receiving")))
             for one in told
             if one is not None
         ]
@@ -198,6 +198,11 @@ def _accepted_firsts(truth: dict[str, Any]) -> list[First]:
     if one is None:
         return []
     return [First(one["ops"], frozenset(one["source_ranks"]), _set(one["propagated_ranks"]))]
+
+
+def _seen_sources(call: dict[str, Any]) -> frozenset[int]:
+    """The ranks whose bad input is in the dump: what a rank without a dump put in is a matter of the cause."""
+    return frozenset(call["ranks_input_nonfinite"]) - frozenset(call.get("ranks_not_dumped") or ())
 
 
 def _set(ranks: list[int] | None) -> frozenset[int] | None:

@@ -139,6 +139,17 @@ def place_of(folder: Path) -> tuple[int, int]:
     return int(folder.parent.name.removeprefix("step")), int(rank) if rank.isdigit() else 0
 
 
+def operator_of(name: str) -> str:
+    """A record name without its number.
+
+    >>> operator_of("Torch.exp.2.forward"), operator_of("Module.layers.0.fc.Linear.forward.3")
+    ('Torch.exp.forward', 'Module.layers.0.fc.Linear.forward')
+    """
+    parts = name.split(".")
+    number = len(parts) - 1 if parts[-1].isdigit() else len(parts) - 2
+    return ".".join(parts[:number] + parts[number + 1 :])
+
+
 def blank(root: Path, step: int, rank: int, name: str) -> bool:
     """Takes the statistics of one record away. False when the file cannot be rewritten, or has no such record."""
     folder = next((f for f in root.glob(f"step{step}/*") if f.is_dir() and place_of(f)[1] == rank), None)
