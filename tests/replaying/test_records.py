@@ -105,6 +105,14 @@ def test_a_row_that_is_masked_completely(dump: TensorDump) -> None:
     assert told.minimal.expression == "softmax(-inf)"
 
 
+def test_the_smallest_input_still_does_the_same(dump: TensorDump) -> None:
+    x, y = torch.tensor([-math.inf, 1.0, math.inf]), torch.tensor([2.0, 1.0, math.inf])
+    dump.forward("Tensor.__sub__.0.forward", [x, y], x - y)
+    dump.forward("Torch.pow.0.forward", [torch.tensor([2.0, 1e10]), 4], torch.tensor([2.0, 1e10]) ** 4)
+    expressions = {name: replayed(dump, name).minimal for name in dump.records}
+    assert [one.expression for one in expressions.values() if one] == ["inf - inf", "1e+10 ** 4"]
+
+
 def test_a_sum_in_another_order_and_products_of_short_inputs_agree(dump: TensorDump) -> None:
     a, b = torch.randn(16, 256), torch.randn(256, 16)
     halves = torch.matmul(a[:, 128:], b[128:]) + torch.matmul(a[:, :128], b[:128])

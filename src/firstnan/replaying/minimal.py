@@ -26,7 +26,7 @@ _LARGEST = 1 << 22
 """Elements of an input beyond which nothing is cut."""
 _SIGNS = {"__add__": "+", "__radd__": "+", "add": "+", "__sub__": "-", "sub": "-", "__mul__": "×", "__rmul__": "×",
           "mul": "×", "matmul": "×", "__matmul__": "×", "mm": "×", "bmm": "×", "__truediv__": "/", "div": "/",
-          "true_divide": "/", "divide": "/"}  # fmt: skip
+          "true_divide": "/", "divide": "/", "pow": "**", "__pow__": "**"}  # fmt: skip
 
 
 class _Cut(Struct, frozen=True):
@@ -54,6 +54,7 @@ class _Search:
     def __init__(self, made: Experiment) -> None:
         self._made = made
         self._runs = 0
+        self._makes_nan = any(bool(torch.isnan(masks.plain(leaf.tensor)).any()) for leaf in made.recorded)
 
     def is_bad(self, cuts: Sequence[_Cut]) -> bool:
         """Whether the operator still gives a non-finite result, and not from a non-finite input alone."""
@@ -69,7 +70,11 @@ class _Search:
             found = part.results()
         except RefusedError:
             return False
-        return any(bool(masks.non_finite(tensor).any()) for tensor in found)
+        return any(bool(self._wanted(tensor).any()) for tensor in found)
+
+    def _wanted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """NaN where the record made NaN: an Inf that only passes through is something else."""
+        return torch.isnan(masks.plain(tensor)) if self._makes_nan else masks.non_finite(tensor)
 
     def cut(self, cuts: list[_Cut]) -> list[_Cut]:
         for size in sorted({size for cut in cuts for size in cut.leaf.tensor.shape if size > 1}, reverse=True):
