@@ -166,4 +166,6 @@ def _value(tensor: torch.Tensor) -> str:
 def _number(value: float | bool) -> str:
     if isinstance(value, bool) or math.isinf(value) or math.isnan(value) or isinstance(value, int):
         return str(value)
-    return f"{value:.5g}"
+    short = f"{value:.5g}"
+    is_rounded_away = float(short).is_integer() and not value.is_integer()  # 1.0000001 is another argument than 1
+    return f"{value:.9g}" if is_rounded_away else short
