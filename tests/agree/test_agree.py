@@ -239,6 +239,17 @@ def test_what_a_nan_precedes_is_its_consequence(tmp_path: Path) -> None:
     assert report.disagreements == ()
 
 
+def test_a_parameter_that_differs_when_the_step_begins_is_no_consequence_of_its_nan(tmp_path: Path) -> None:
+    def edit(step: int, rank: int, records: Json) -> None:
+        if step == 1 and rank == 1:
+            for name in ("Functional.linear.1.forward", "Module.layers.0.fc1.Linear.forward.0"):
+                records[name]["output"][0].update(dict.fromkeys(STATISTICS, float("nan")))
+        Nudged(1, 2, *weight("head"))(step, rank, records)
+
+    report = analysed(write(tmp_path, edit=edit))
+    assert (report.step, names(report)) == (1, ["Module.head.Linear.weight"])
+
+
 # --- ranks that hold parts --------------------------------------------------------------------------
 
 

@@ -146,4 +146,6 @@ def after_a_nan(one: Disagreement, step: int, places: Sequence[int]) -> bool:
     """Whether a NaN of this step, first at these record indices, precedes the finding."""
     if one.step != step:
         return one.step > step
+    if one.kind is DisagreementKind.PARAMETER:
+        return False  # its value is that of the beginning of the step, wherever it is first used
     return bool(places) and one.exec_order is not None and one.exec_order > min(places)
