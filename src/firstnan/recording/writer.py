@@ -7,6 +7,7 @@ import linecache
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from firstnan.dump.errors import OutputError
@@ -44,40 +45,50 @@ def write(step: StepRecords, folder: Path, more: Mapping[str, str] | None = None
 def _files(step: StepRecords) -> Iterator[tuple[str, Iterator[str]]]:
     bring_to_host({id(entry): entry for entry in step.tensors()}.values())
     yield "dump.json", _dump(step)
-    yield "construct.json", iter([json.dumps(step.callers, indent=1)])
-    yield "stack.json", iter([json.dumps(_stacks(step.stacks), indent=1)])
+    yield "construct.json", iter([_Texts().of(step.callers, 0)])
+    yield "stack.json", iter([_Texts().of(_stacks(step.stacks), 0)])
 
 
 def _dump(step: StepRecords) -> Iterator[str]:
-    head = json.dumps(_HEAD, indent=1).removesuffix("\n}")
+    head, texts = json.dumps(_HEAD, indent=1).removesuffix("\n}"), _Texts()
     yield f'{head},\n "data": {{'
     before = "\n  "
     for name, record in step.records.items():
-        yield f"{before}{json.dumps(name)}: {_text(record, 2)}"
+        yield f"{before}{json.dumps(name)}: {texts.of(record, 2)}"
         before = ",\n  "
     yield "\n }\n}"
 
 
-def _text(value: Value, depth: int) -> str:
+class _Texts:
     """JSON as Python's ``json`` writes it with an indent of 1; much faster for tensors, the bulk of a dump."""
-    if isinstance(value, TensorEntry):
-        return _tensor(value, "\n" + " " * (depth + 1))
-    inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
-    if isinstance(value, dict):
-        if not value:
-            return "{}"
-        entries = f",{inner}".join([f"{json.dumps(k)}: {_text(v, depth + 1)}" for k, v in value.items()])
-        return f"{{{inner}{entries}{outer}}}"
-    if isinstance(value, list):
-        entries = f",{inner}".join([_text(v, depth + 1) for v in value])
-        return f"[{inner}{entries}{outer}]" if value else "[]"
-    return json.dumps(value)
+
+    def __init__(self) -> None:
+        self._tensors: dict[tuple[int, int], str] = {}
+
+    def of(self, value: Value, depth: int) -> str:
+        """The text of a value that stands at this depth."""
+        if isinstance(value, TensorEntry):  # a result and the argument that it becomes are one entry
+            key = (id(value), depth)
+            if key not in self._tensors:
+                self._tensors[key] = _tensor(value, "\n" + " " * (depth + 1))
+            return self._tensors[key]
+        inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
+        if isinstance(value, dict):
+            entries = f",{inner}".join([f"{_quoted(k)}: {self.of(v, depth + 1)}" for k, v in value.items()])
+            return f"{{{inner}{entries}{outer}}}" if value else "{}"
+        if isinstance(value, list):
+            entries = f",{inner}".join([self.of(v, depth + 1) for v in value])
+            return f"[{inner}{entries}{outer}]" if value else "[]"
+        return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+_quoted = lru_cache(maxsize=4096)(json.dumps)
 
 
 def _tensor(entry: TensorEntry, inner: str) -> str:
-    high, low, mean, norm = (_number(n) for n in entry.numbers)
-    deeper = f",{inner} "
-    shape = f"[{inner} {deeper.join([str(n) for n in entry.shape])}{inner}]" if entry.shape else "[]"
+    high, low, mean, norm = map(_number, entry.numbers)
+    sizes = f",{inner} ".join(map(str, entry.shape))
+    shape = f"[{inner} {sizes}{inner}]" if entry.shape else "[]"
     mesh = ""
     if entry.mesh is not None:
         placements = json.dumps([_placement(p) for p in entry.mesh[1]])
