@@ -153,7 +153,7 @@ def _numbers(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """All elements in the order of memory, where they fill it: a reduction of a transposed tensor is ten times slower."""
+    """All elements, in the order of memory where they fill it: a transposed tensor takes ten times as long."""
     if not tensor.is_contiguous():
         order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
         tensor = tensor.permute(order)
