@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "dumpgen"))
-
 
 class OurDebugger:
     """Stands where MSProbe's debugger stands in the programs."""
@@ -34,6 +32,7 @@ class OurDebugger:
 
 
 def main(name: str, out: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "dumpgen"))
     import make
     import msprobe.pytorch  # noqa: F401  (once, before the ranks are forked)
     import train
