@@ -394,6 +394,19 @@ def test_one_message_comes_from_a_guard_that_fires(tmp_path: Path, caplog: pytes
     assert guard.findings[0].answer.mechanism == "exp_overflow"
 
 
+@pytest.mark.skipif(not closed_loop.can_replay(), reason="records cannot run again here")
+def test_the_named_record_runs_again_on_the_cpu(tmp_path: Path) -> None:
+    plain, _ = _train(None)
+    guarded, guard = _train(tmp_path / "d", analyze=True, language=Language.EN)
+    assert guarded == plain
+    assert guard.findings[0].replay is not None
+    assert guard.findings[0].replay.is_reproduced
+    kept = tmp_path / "d-tensors" / f"step{BAD_STEP}" / "rank0" / "dump_tensor_data"
+    names = sorted(path.name for path in kept.iterdir())
+    assert names == ["Torch.exp.0.forward.input.0.npy", "Torch.exp.0.forward.output.0.npy"]
+    assert "Run again on the CPU, it gives the same" in closed_loop.message(guard.findings[0], Language.EN)
+
+
 def test_guard_json_is_strict_json(tmp_path: Path) -> None:
     _train(tmp_path / "d")
 

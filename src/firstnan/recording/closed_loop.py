@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from firstnan.answer.model import NoteValue
+from firstnan.answer.replay import ReplayVerdict
 from firstnan.dump.guard_file import number_of
 from firstnan.dump.language import Language
 from firstnan.dump.printable import printable
@@ -36,6 +38,37 @@ def analyze(dump: Path, limit: float = TIME_LIMIT) -> Answer:
         return _first_cause(json.loads(done.stdout))
     except ValueError:
         return Answer(failure=Failure.NO_REPORT)
+
+
+def can_replay() -> bool:
+    """Whether records can run again on the CPU here."""
+    return importlib.util.find_spec("firstnan.replaying") is not None and importlib.util.find_spec("numpy") is not None
+
+
+def needed_for(name: str) -> tuple[str, ...]:
+    """The records whose elements a record needs to run again: a gradient needs its forward call as well."""
+    stem, _, direction = name.rpartition(".")
+    return (name, f"{stem}.forward") if direction == "backward" else (name,)
+
+
+def replay(tensors: Path, rank: int, name: str, limit: float = TIME_LIMIT) -> ReplayVerdict | None:
+    """The verdict of ``firstnan replay`` on one record; None when there is none."""
+    command = [sys.executable, "-m", "firstnan", "replay", str(tensors)]
+    command += ["--rank", str(rank), "--op", name, "--format", "json"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
+        report = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return _verdict(report)
+
+
+def _verdict(report: Mapping[str, object]) -> ReplayVerdict | None:
+    replayed = report.get("replayed")
+    told = replayed.get("told") if isinstance(replayed, dict) else None
+    first = told[0].get("replay") if isinstance(told, list) and told and isinstance(told[0], dict) else None
+    known = {verdict.value: verdict for verdict in ReplayVerdict}
+    return known.get(str(first.get("verdict"))) if isinstance(first, dict) else None
 
 
 def _first_cause(report: Mapping[str, object]) -> Answer:
@@ -66,6 +99,8 @@ def message(finding: Finding, language: Language) -> str:
     ]
     if finding.answer is not None:
         lines.append("  " + _words(finding.answer, language))
+    if finding.replay is not None:
+        lines.append("  " + text(f"guard.replay.{finding.replay.value}", language))
     if finding.dump is not None:
         lines.append("  " + text("guard.dump", language, path=Words(printable(str(finding.dump)))))
     return "\n".join(lines)

@@ -6,7 +6,9 @@ What happens then, on all ranks together and before ``optimizer.step()``:
 2. Random numbers, buffers and gradients go back; the same step runs again and is recorded.
 3. Each rank writes its records and guard.json. Everything goes back to where it stood after the *first* run, so that
    the training goes on with the numbers that it would have without a guard.
-4. Rank 0 analyses the dump in a process of its own and tells the answer.
+4. Rank 0 analyses the dump in a process of its own. Where the extra ``replay`` is installed, the step runs once more
+   with the elements of the one record that the answer names, and that record runs again on the CPU.
+5. Rank 0 tells the answer.
 
 The flag of a step is on its way while the training goes on. It is read before the next ``optimizer.step()`` of any
 optimizer of PyTorch, or when the next step begins, whichever comes first.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import itertools
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,7 @@ from firstnan.dump.language import Language
 from firstnan.recording import closed_loop
 from firstnan.recording.checks import Check, Flag, NoAnswerError, Values, agree, values_of
 from firstnan.recording.eager import compiled_regions, run_eagerly
-from firstnan.recording.outcome import Finding, Off
+from firstnan.recording.outcome import Answer, Finding, Off
 from firstnan.recording.recorder import Models, StepRecorder, StepRecords
 from firstnan.recording.state import Stateful, StepState, Watched
 from firstnan.recording.values import is_distributed, own_rank
@@ -174,17 +176,48 @@ class Guard:
             bad = Flag(again, self._device, self._group).read() if error is None else None
         finally:
             after.restore()
-        out = _numbered(self._out, self._index)
+        out = self._out_folder()
         file = self._guard_file(pending, trigger, again if error is None else None, bad, error)
-        written = self._write(recorder.step, out, file)
+        folder = out / f"step{file.step}" / f"rank{file.rank}"
+        written = self._write(recorder.step, folder, {GUARD_FILE: _text(file)})
         agree([0], self._device, self._group)  # every rank has written
         finding = Finding(pending.number, trigger, file.first, file.again, file.reproduced, out if written else None)
         self.findings.append(finding)
+        if finding.dump is not None and self._analyze and own_rank() == 0:
+            finding.answer = closed_loop.analyze(finding.dump)
+        self._run_suspect(pending, finding)
         if own_rank() == 0:
-            self._tell(finding)
+            _log.warning(closed_loop.message(finding, self._language))
 
-    def _record(self, function: Callable[[], object]) -> tuple[StepRecorder, Values, str | None]:
-        recorder = StepRecorder(self._model)
+    def _run_suspect(self, pending: _Pending, finding: Finding) -> None:
+        """A third run, with the elements of the one record that the answer names, and that record again on the CPU."""
+        answer = finding.answer
+        wanted = answer if answer is not None and answer.op_name and closed_loop.can_replay() else None
+        rank, *letters = agree(_spelled(wanted), self._device, self._group)
+        if not rank:
+            return
+        name = "".join(map(chr, letters)).rstrip("\0")
+        after = StepState(self._watched)
+        try:
+            pending.before.restore()
+            recorder, _, _ = self._record(pending.function, closed_loop.needed_for(name))
+        finally:
+            after.restore()
+        out = self._out_folder()
+        tensors = out.with_name(f"{out.name}-tensors")
+        if own_rank() == rank - 1:
+            self._write(recorder.step, tensors / f"step{pending.number}" / f"rank{own_rank()}")
+        agree([0], self._device, self._group)  # it is written
+        if answer is not None and own_rank() == 0 and tensors.is_dir():
+            finding.replay = closed_loop.replay(tensors, rank - 1, name)
+
+    def _out_folder(self) -> Path:
+        return _numbered(self._out, self._index or 0)
+
+    def _record(
+        self, function: Callable[[], object], keep: Collection[str] = ()
+    ) -> tuple[StepRecorder, Values, str | None]:
+        recorder = StepRecorder(self._model, keep)
         nothing = Values(None, None)
         try:
             with torch.enable_grad(), run_eagerly(self._watched.models), recorder:
@@ -216,18 +249,13 @@ class Guard:
             device=self._device.type,
         )
 
-    def _write(self, step: StepRecords, out: Path, file: GuardFile) -> bool:
+    def _write(self, step: StepRecords, folder: Path, more: Mapping[str, str] | None = None) -> bool:
         try:
-            write(step, out / f"step{file.step}" / f"rank{file.rank}", {GUARD_FILE: _text(file)})
+            write(step, folder, more)
         except OutputError as error:  # the disk is full: the training goes on
             _log.warning(text("guard.not_written", self._language, reason=str(error)))
             return False
         return True
-
-    def _tell(self, finding: Finding) -> None:
-        if finding.dump is not None and self._analyze:
-            finding.answer = closed_loop.analyze(finding.dump)
-        _log.warning(closed_loop.message(finding, self._language))
 
     # Life ------------------------------------------------------------------------------------------------------------
 
@@ -266,6 +294,17 @@ class _Before:
         guard = self._guard()
         if guard is not None:
             guard.settle()
+
+
+_LONGEST = 200
+"""Letters of a record name; longer ones are not run again."""
+
+
+def _spelled(answer: Answer | None) -> list[int]:
+    """Rank (from 1 on) and record name as numbers, so that all ranks can agree on them without pickles."""
+    if answer is None or answer.rank is None or len(answer.op_name) > _LONGEST:
+        return [0] * (_LONGEST + 1)
+    return [answer.rank + 1, *map(ord, answer.op_name.ljust(_LONGEST, "\0"))]
 
 
 def _is_capturing(device: torch.device) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from firstnan.answer.replay import ReplayVerdict
 from firstnan.dump.guard_file import StepValues, Trigger
 
 
@@ -65,3 +66,5 @@ class Finding:
     """The folder for ``firstnan analyze``; None: it could not be written on this rank."""
     answer: Answer | None = None
     """On rank 0, if it was asked for."""
+    replay: ReplayVerdict | None = None
+    """On rank 0: what the record that the answer names gives on the CPU; None: it was not run."""

@@ -15,9 +15,10 @@ Nothing here computes with the program's tensors or changes them, and nothing st
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,8 +116,10 @@ class _Running:
 class StepRecorder(TorchFunctionMode):
     """Records what happens while it is entered; :attr:`step` holds it afterwards."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, keep: Collection[str] = ()) -> None:
+        """``keep``: names of records whose tensors are kept with their elements."""
         super().__init__()
+        self._keep = frozenset(keep)
         self.step = StepRecords()
         self._modules = dict(_named_modules(models))
         self._statistics = Statistics()
@@ -204,14 +207,17 @@ class StepRecorder(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if first is result and name.api in _SAME_ELEMENTS and args and isinstance(args[0], torch.Tensor):
                 self._statistics.same_elements(args[0], result)
-            record["output"] = self._outputs(result)
+            record["output"] = self._outputs(result, f"{stem}.forward")
             if first is not None:
                 self._watch_gradient(first, args, stem)
         return result
 
     def _begin(self, name: str, args: Any, kwargs: Any, caller: FrameType | None) -> dict[str, Value]:
         with torch._C.DisableTorchFunction():
-            record: dict[str, Value] = {"input_args": self._value(list(args)), "input_kwargs": self._value(kwargs)}
+            record: dict[str, Value] = {
+                "input_args": self._value(list(args), name, "input"),
+                "input_kwargs": self._value(kwargs, name, "kwargs"),
+            }
         self.step.records[name] = record
         self.step.callers[name] = self._running[-1].name if self._running else None
         self.step.stacks[name] = _places(caller)
@@ -227,13 +233,20 @@ class StepRecorder(TorchFunctionMode):
         self._numbers[counted] += 1
         return number
 
-    def _value(self, value: object) -> Value:
-        return value_of(value, self._statistics.of)
+    def _value(self, value: object, record: str, side: str) -> Value:
+        if record not in self._keep:
+            return value_of(value, self._statistics.of)
+        number = itertools.count()
 
-    def _outputs(self, result: object) -> Value:
+        def kept(tensor: torch.Tensor) -> TensorEntry:
+            return self._statistics.kept(tensor, f"{record}.{side}.{next(number)}.npy")
+
+        return value_of(value, kept)
+
+    def _outputs(self, result: object, record: str) -> Value:
         """A tuple is spread, everything else is one element (format document, section 4)."""
         is_spread = isinstance(result, tuple) and not hasattr(result, "_fields")
-        return self._value(list(result) if is_spread and isinstance(result, tuple) else [result])
+        return self._value(list(result) if is_spread and isinstance(result, tuple) else [result], record, "output")
 
     # Gradients -------------------------------------------------------------------------------------------------------
 
@@ -248,8 +261,8 @@ class StepRecorder(TorchFunctionMode):
                 return
             with torch._C.DisableTorchFunction():
                 step.records[f"{stem}.backward"] = {
-                    "input": self._value(list(of_outputs)),
-                    "output": self._value(list(of_inputs)),
+                    "input": self._value(list(of_outputs), f"{stem}.backward", "input"),
+                    "output": self._value(list(of_inputs), f"{stem}.backward", "output"),
                 }
             step.callers[f"{stem}.backward"] = self._backward_module(caller)
 
@@ -285,7 +298,7 @@ class StepRecorder(TorchFunctionMode):
         name = f"{stem}.{self._number(stem)}"
         record = self._begin(name, args, kwargs, sys._getframe(1))
         with torch._C.DisableTorchFunction():
-            record["parameters"] = self._value(dict(module.named_parameters(recurse=False)))
+            record["parameters"] = self._value(dict(module.named_parameters(recurse=False)), name, "parameters")
         self._running.append(_Running(module, name, sys.exc_info()[1]))
 
     def _module_ends(self, module: torch.nn.Module, _args: Any, _kwargs: Any, result: Any) -> None:
@@ -300,7 +313,7 @@ class StepRecorder(TorchFunctionMode):
             return
         record = self.step.records.pop(running.name)
         with torch._C.DisableTorchFunction():
-            output = self._outputs(result)
+            output = self._outputs(result, running.name)
         order = {"input_args": record["input_args"], "input_kwargs": record["input_kwargs"], "output": output}
         self.step.records[running.name] = {**order, "parameters": record["parameters"]}
 
@@ -320,7 +333,7 @@ class StepRecorder(TorchFunctionMode):
         record = self.step.records[name]
         self._statistics.forget()
         with torch._C.DisableTorchFunction():
-            after = _as_list(self._value(call.after))
+            after = _as_list(self._value(call.after, name, "output"))
         kwargs: dict[str, Value] = dict(call.kwargs)
         if not is_over:
             kwargs["async_op"] = {"type": "bool", "value": True}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +40,10 @@ class TensorEntry:
     """The same on the host, after :func:`bring_to_host`."""
     mesh: tuple[object, tuple[object, ...]] | None = None
     """Device mesh and placements of a DTensor; the numbers are those of the local shard."""
+    data_name: str = ""
+    """Name of the file with its elements; empty: they are not kept."""
+    data: torch.Tensor | None = None
+    """Its elements, on the host."""
 
 
 class _Seen(NamedTuple):
@@ -69,6 +73,16 @@ class Statistics:
         entry = _look_at(tensor)
         if version is not None:
             self._seen[id(tensor)] = _Seen(weakref.ref(tensor), version, entry)
+        return entry
+
+    def kept(self, tensor: torch.Tensor, data_name: str) -> TensorEntry:
+        """The tensor as it is now, with its elements. Waits for the device."""
+        entry = replace(self.of(tensor))
+        local = getattr(tensor, "_local_tensor", tensor).detach()
+        if entry.on_device is not None:
+            # numpy has no bfloat16, and needs no pickle
+            kind = torch.float32 if local.dtype is torch.bfloat16 else local.dtype
+            entry.data_name, entry.data = data_name, local.to("cpu", kind, copy=True)
         return entry
 
     def same_elements(self, source: torch.Tensor, result: torch.Tensor) -> None:

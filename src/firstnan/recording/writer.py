@@ -10,17 +10,22 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import numpy
+
 from firstnan.dump.errors import OutputError
 from firstnan.recording.recorder import Place, StepRecords
 from firstnan.recording.statistics import Number, TensorEntry, bring_to_host
 from firstnan.recording.values import Value
 
 _HEAD = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+_TENSORS = "dump_tensor_data"
 _SPELLED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def write(step: StepRecords, folder: Path, more: Mapping[str, str] | None = None) -> None:
     """Write dump.json, construct.json and stack.json, and ``more`` files by name, into a new ``folder``.
+
+    Elements that were kept go into files of numpy beside them.
 
     Raises:
         OutputError: it is there already, or could not be written; nothing is left behind.
@@ -33,6 +38,10 @@ def write(step: StepRecords, folder: Path, more: Mapping[str, str] | None = None
         for name, pieces in _files(step):
             with (temporary / name).open("w", encoding="ascii") as stream:
                 stream.writelines(pieces)
+        for entry in step.tensors():
+            if entry.data is not None:
+                (temporary / _TENSORS).mkdir(exist_ok=True)
+                numpy.save(temporary / _TENSORS / entry.data_name, entry.data.numpy(), allow_pickle=False)
         for name, content in (more or {}).items():
             (temporary / name).write_text(content, encoding="utf-8")
         temporary.rename(folder)
@@ -89,6 +98,7 @@ def _tensor(entry: TensorEntry, inner: str) -> str:
     high, low, mean, norm = map(_number, entry.numbers)
     sizes = f",{inner} ".join(map(str, entry.shape))
     shape = f"[{inner} {sizes}{inner}]" if entry.shape else "[]"
+    data = f',{inner}"data_name": {json.dumps(entry.data_name)}' if entry.data_name else ""
     mesh = ""
     if entry.mesh is not None:
         placements = json.dumps([_placement(p) for p in entry.mesh[1]])
@@ -96,7 +106,7 @@ def _tensor(entry: TensorEntry, inner: str) -> str:
     return (
         f'{{{inner}"type": "{entry.type}",{inner}"dtype": "{entry.dtype}",{inner}"shape": {shape},'
         f'{inner}"Max": {high},{inner}"Min": {low},{inner}"Mean": {mean},{inner}"Norm": {norm},'
-        f'{inner}"requires_grad": {"true" if entry.requires_grad else "false"}{mesh}{inner[:-1]}}}'
+        f'{inner}"requires_grad": {"true" if entry.requires_grad else "false"}{mesh}{data}{inner[:-1]}}}'
     )
 
 
