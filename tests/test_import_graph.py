@@ -28,7 +28,7 @@ THIRD_PARTY = {
     "tomli": {"operators.table"},
     "ray": {"run.ray"},
     "torch": {"recording.*", "replaying.*"},
-    "numpy": {"replaying.*"},
+    "numpy": {"replaying.*", "recording.writer"},
     "torch_npu": {"replaying.repro_script"},
     "fsspec": {"read.sources.remote"},
     "mcp": {"serving.server"},

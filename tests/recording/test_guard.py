@@ -220,6 +220,20 @@ def test_dumps_of_two_runs_do_not_mix(tmp_path: Path) -> None:
     assert guard.findings[0].dump == tmp_path / "d-2"
 
 
+def test_elements_of_an_earlier_run_are_not_taken_for_those_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "d-tensors" / "step3").mkdir(parents=True)
+    _, guard = _train(tmp_path / "d")
+    assert guard.findings[0].dump == tmp_path / "d-2"
+
+
+def test_each_finding_has_the_answer_of_its_own_step(tmp_path: Path) -> None:
+    scale = lambda step: 400.0 if step >= BAD_STEP else 1.0  # noqa: E731
+    _, guard = _train(tmp_path / "d", scale=scale, times=2, analyze=True)
+    first, second = (finding.answer for finding in guard.findings)
+    assert (first.op_name, first.mechanism) == ("Torch.exp.0.forward", "exp_overflow")
+    assert second.mechanism == "bad_parameter"
+
+
 def test_exceptions_of_the_step_pass_through(tmp_path: Path) -> None:
     net = seeded_net()
     guard = firstnan.guard(net, tmp_path / "d")
@@ -369,7 +383,7 @@ def test_the_message_tells_place_and_what_to_run(tmp_path: Path) -> None:
     net = seeded_net()
     with firstnan.record(net, tmp_path / "d"):
         loss_of(net, batch(0), 400.0).backward()
-    answer = closed_loop.analyze(tmp_path / "d")
+    answer = closed_loop.analyze(tmp_path / "d", 0)
     assert (answer.rank, answer.mechanism, answer.failure) == (0, "exp_overflow", None)
     said = closed_loop.message(_finding(answer=answer), Language.EN)
     assert "The same step, run again, is not finite again." in said
@@ -380,8 +394,8 @@ def test_the_message_tells_place_and_what_to_run(tmp_path: Path) -> None:
 
 
 def test_an_analysis_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    assert closed_loop.analyze(tmp_path, limit=0.01) == Answer(failure=Failure.TIME_LIMIT)
-    assert closed_loop.analyze(tmp_path / "absent") == Answer(failure=Failure.NO_REPORT)
+    assert closed_loop.analyze(tmp_path, 0, limit=0.01) == Answer(failure=Failure.TIME_LIMIT)
+    assert closed_loop.analyze(tmp_path / "absent", 0) == Answer(failure=Failure.NO_REPORT)
     said = closed_loop.message(_finding(answer=Answer(failure=Failure.TIME_LIMIT)), Language.EN)
     assert "The analysis was stopped at its time limit." in said
 

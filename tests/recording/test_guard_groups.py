@@ -16,6 +16,8 @@ from nets import WIDTH, batch, loss_of, seeded_net  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import firstnan  # noqa: E402
+from firstnan.cli.main import main  # noqa: E402
+from firstnan.recording import closed_loop  # noqa: E402
 from firstnan.recording.outcome import Off  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -31,7 +33,13 @@ def _outcome(losses: list[str], guard: Any) -> Outcome:
 
 
 def _data_parallel(
-    rank: int, out: Path | None, steps: int, kind: str = "healthy", wrapped: bool = True, **options: Any
+    rank: int,
+    out: Path | None,
+    steps: int,
+    kind: str = "healthy",
+    wrapped: bool = True,
+    found: list[Any] | None = None,
+    **options: Any,
 ) -> Outcome:
     """Training under DDP (or with reductions by hand): batch normalisation, dropout, a fault on one rank."""
     net = seeded_net()
@@ -60,6 +68,8 @@ def _data_parallel(
         losses.append(repr(loss.item()))
     if guard is not None:
         guard.close()
+    if found is not None:
+        found.append(guard)
     return _outcome(losses, guard)
 
 
@@ -89,6 +99,30 @@ def test_what_ddp_reduces_inside_is_recorded(tmp_path: Path) -> None:
     report = firstnan.analyze(tmp_path / "d")
     (call,) = (c for c in report.collectives if c.op == "all_reduce")
     assert (call.group, call.source_ranks, call.propagated_ranks) == ((0, 1), (1,), (0,))
+
+
+@pytest.mark.skipif(not closed_loop.can_replay(), reason="records cannot run again here")
+def test_the_record_that_the_answer_names_runs_again_on_rank_0(tmp_path: Path) -> None:
+    plain = ranks.run(2, _data_parallel, None, 5, "persistent", folder=tmp_path)
+    guarded = ranks.run(2, _named, tmp_path / "d", folder=tmp_path)
+    assert [losses for losses, _ in guarded] == [losses for losses, _, _ in plain]
+    assert [replay for _, replay in guarded] == [True, None]
+    kept = [path.parts[-3:-2] for path in (tmp_path / "d-tensors").rglob("*.npy")]
+    assert set(kept) == {(f"rank{BAD_RANK}",)}
+
+
+def _named(rank: int, out: Path) -> tuple[list[str], bool | None]:
+    found: list[Any] = []
+    losses, _, _ = _data_parallel(rank, out, 5, "persistent", analyze=True, found=found)
+    replay = found[0].findings[0].replay
+    return losses, None if replay is None else replay.is_reproduced
+
+
+@pytest.mark.parametrize("wrapped", [True, False], ids=["ddp", "by_hand"])
+def test_replicas_agree(tmp_path: Path, wrapped: bool) -> None:
+    """A healthy dump: the second run of a transient fault."""
+    ranks.run(2, _data_parallel, tmp_path / "d", 5, "transient", wrapped, folder=tmp_path)
+    assert main(["agree", str(tmp_path / "d")]) == 0
 
 
 def _alone(rank: int, out: Path) -> tuple[Off | None, float]:

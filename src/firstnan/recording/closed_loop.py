@@ -23,9 +23,9 @@ _ANSWERED = frozenset({0, 1, 4})
 """Exit codes of ``analyze`` that come with a report."""
 
 
-def analyze(dump: Path, limit: float = TIME_LIMIT) -> Answer:
-    """What ``firstnan analyze`` says of a dump, in a few words. A failure is an answer as well."""
-    command = [sys.executable, "-m", "firstnan", "analyze", str(dump), "--format", "json"]
+def analyze(dump: Path, step: int, limit: float = TIME_LIMIT) -> Answer:
+    """What ``firstnan analyze`` says of one step of a dump, in a few words. A failure is an answer as well."""
+    command = [sys.executable, "-m", "firstnan", "analyze", str(dump), "--step", str(step), "--format", "json"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
@@ -51,10 +51,10 @@ def needed_for(name: str) -> tuple[str, ...]:
     return (name, f"{stem}.forward") if direction == "backward" else (name,)
 
 
-def replay(tensors: Path, rank: int, name: str, limit: float = TIME_LIMIT) -> ReplayVerdict | None:
+def replay(tensors: Path, step: int, rank: int, name: str, limit: float = TIME_LIMIT) -> ReplayVerdict | None:
     """The verdict of ``firstnan replay`` on one record; None when there is none."""
     command = [sys.executable, "-m", "firstnan", "replay", str(tensors)]
-    command += ["--rank", str(rank), "--op", name, "--format", "json"]
+    command += ["--step", str(step), "--rank", str(rank), "--op", name, "--format", "json"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
         report = json.loads(done.stdout)

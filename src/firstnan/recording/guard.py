@@ -86,7 +86,7 @@ class Guard:
         self.off: Off | None = None
         """Why the guard has switched itself off; None: it is on."""
         self._model = model
-        self._watched = Watched(models, generators, [*state, *([] if scaler is None else [scaler])])
+        self._watched = Watched(models, generators, state)
         self._out = Path(out)
         self._check = Check(check)
         self._immediate, self._scaled, self._skipped_steps = immediate, scaler is not None, skipped_steps
@@ -184,7 +184,7 @@ class Guard:
         finding = Finding(pending.number, trigger, file.first, file.again, file.reproduced, out if written else None)
         self.findings.append(finding)
         if finding.dump is not None and self._analyze and own_rank() == 0:
-            finding.answer = closed_loop.analyze(finding.dump)
+            finding.answer = closed_loop.analyze(finding.dump, finding.step)
         self._run_suspect(pending, finding)
         if own_rank() == 0:
             _log.warning(closed_loop.message(finding, self._language))
@@ -203,13 +203,12 @@ class Guard:
             recorder, _, _ = self._record(pending.function, closed_loop.needed_for(name))
         finally:
             after.restore()
-        out = self._out_folder()
-        tensors = out.with_name(f"{out.name}-tensors")
+        tensors = _tensors(self._out_folder())
         if own_rank() == rank - 1:
             self._write(recorder.step, tensors / f"step{pending.number}" / f"rank{own_rank()}")
         agree([0], self._device, self._group)  # it is written
         if answer is not None and own_rank() == 0 and tensors.is_dir():
-            finding.replay = closed_loop.replay(tensors, rank - 1, name)
+            finding.replay = closed_loop.replay(tensors, finding.step, rank - 1, name)
 
     def _out_folder(self) -> Path:
         return _numbered(self._out, self._index or 0)
@@ -315,7 +314,11 @@ def _is_capturing(device: torch.device) -> bool:
 
 def _free_index(out: Path) -> int:
     """The first number under which nothing stands yet: dumps of two runs must not mix."""
-    return next(index for index in itertools.count() if not _is_taken(_numbered(out, index)))
+    return next(
+        index
+        for index in itertools.count()
+        if not _is_taken(_numbered(out, index)) and not _is_taken(_tensors(_numbered(out, index)))
+    )
 
 
 def _is_taken(folder: Path) -> bool:
@@ -324,6 +327,11 @@ def _is_taken(folder: Path) -> bool:
 
 def _text(file: GuardFile) -> str:
     return msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n"
+
+
+def _tensors(out: Path) -> Path:
+    """Where the elements of a record go, beside the dump."""
+    return out.with_name(f"{out.name}-tensors")
 
 
 def _numbered(out: Path, index: int) -> Path:
