@@ -31,7 +31,6 @@ FAULTS = [
     "vit-acos-backward",
     "vit-ddp-sqrt-backward",
     "vit-bf16-divnorm",
-    "mixtral-expert-gate-exp",
 ]
 
 
