@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,8 @@ def test_what_ddp_reduces_inside_is_recorded(tmp_path: Path) -> None:
     report = firstnan.analyze(tmp_path / "d")
     (call,) = (c for c in report.collectives if c.op == "all_reduce")
     assert (call.group, call.source_ranks, call.propagated_ranks) == ((0, 1), (1,), (0,))
+    data = json.loads((tmp_path / "d" / f"step{BAD_STEP}" / "rank0" / "dump.json").read_text())["data"]
+    assert not [name for name in data if name.startswith(("Aten.", "c10d."))], "what runs inside has no record"
 
 
 @pytest.mark.skipif(not closed_loop.can_replay(), reason="records cannot run again here")
@@ -267,8 +270,6 @@ def test_every_kind_of_communication_is_recorded_and_matched(tmp_path: Path) -> 
     ranks.run(2, _calls, tmp_path / "d", folder=tmp_path)
     report = firstnan.analyze(tmp_path / "d")
     assert (report.verdict.value, report.complete, report.input.problems, report.caveats) == ("clean", True, (), ())
-    import json
-
     data = json.loads((tmp_path / "d" / "step0" / "rank0" / "dump.json").read_text())["data"]
     results = {name.split(".")[1]: _maxima(record["output"][0]) for name, record in data.items() if name[0] == "D"}
     assert results == {

@@ -236,11 +236,12 @@ class CommunicationRecorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         namespace = getattr(func, "namespace", "")
-        if namespace == "c10d":
-            return self._process_group(func, args, kwargs)
-        if namespace == "_c10d_functional":
-            return self._functional_call(func, args, kwargs)
-        return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():  # what runs here is inside a call, or inside a backward pass: no record
+            if namespace == "c10d":
+                return self._process_group(func, args, kwargs)
+            if namespace == "_c10d_functional":
+                return self._functional_call(func, args, kwargs)
+            return func(*args, **kwargs)
 
     def _process_group(self, func: Any, args: Any, kwargs: Any) -> Any:
         name = func._schema.name.partition("::")[2]

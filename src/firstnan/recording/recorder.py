@@ -321,6 +321,7 @@ class StepRecorder(TorchFunctionMode):
 
     def begin_call(self, call: Call) -> str:
         """See :class:`~firstnan.recording.collectives.CommunicationSink`."""
+        self._statistics.forget()  # DDP fills its buckets below the level at which tensors get new versions
         counted = f"Distributed.{call.api}"
         name = f"{counted}.{self._number(counted)}.forward"
         record = self._begin(name, call.before, {}, sys._getframe(2))
