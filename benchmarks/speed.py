@@ -1,8 +1,11 @@
-"""How fast and how small: firstnan against reading the same files with ``cat`` and with ``json.load``.
+"""How fast and how small: firstnan against programs that read the same files.
+
+``cat`` copies them; ``grep -c NaN`` and ``rg -c NaN`` count lines, the latter where it is installed; ``json.load`` and
+simdjson (the package ``pysimdjson``, where it is installed) parse them, and no more.
 
     python benchmarks/speed.py DIR [--runs 5] [--jobs 1] [--no-json]
 
-The three commands run one after the other, round by round, so that what else the machine does hits all of them. Of
+The commands run one after the other, round by round, so that what else the machine does hits all of them. Of
 each the lowest processor time counts (user and system, of the command and all its children) and the largest resident
 memory of one process. The page cache is warm after the first round. Only the ratios can be compared between machines.
 """
@@ -11,15 +14,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 _LOAD = "import json, sys\nfor name in sys.argv[1:]:\n    with open(name) as file:\n        data = json.load(file)\n"
+_SIMD = (
+    "import simdjson, sys\nparser = simdjson.Parser()\n"
+    "for name in sys.argv[1:]:\n    with open(name, 'rb') as file:\n"
+    "        data = parser.parse(file.read()).as_dict()\n"
+)
 _FILES_AT_ONCE = 200
 """Files on one command line."""
 
@@ -68,14 +78,17 @@ def measure(folder: Path, runs: int, jobs: int, *, with_json: bool) -> dict[str,
     """Lowest processor time of each command, and its largest memory."""
     files = sorted(folder.rglob("dump.json"))
     analyse = [sys.executable, "-m", "firstnan", "analyze", str(folder), "--jobs", str(jobs)]
-    found: dict[str, list[Cost]] = {"cat": [], "firstnan": []}
+    peers = {"cat": ["cat"]}
+    peers.update({f"{name} NaN": [name, "-c", "NaN"] for name in ("grep", "rg") if shutil.which(name)})
     if with_json:
-        found["json.load"] = []
+        peers["json.load"] = [sys.executable, "-c", _LOAD]
+        if find_spec("simdjson") is not None:
+            peers["simdjson"] = [sys.executable, "-c", _SIMD]
+    found: dict[str, list[Cost]] = {name: [] for name in ("firstnan", *peers)}
     for _ in range(runs):
-        found["cat"].append(over_files(["cat"], files))
         found["firstnan"].append(run(analyse))
-        if with_json:
-            found["json.load"].append(over_files([sys.executable, "-c", _LOAD], files))
+        for name, command in peers.items():
+            found[name].append(over_files(command, files))
     return {
         name: Cost(
             min(cost.seconds for cost in costs),

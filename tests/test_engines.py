@@ -19,7 +19,7 @@ from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.problems import ProblemKind
 from firstnan.run import engines
-from firstnan.run.engine import Engine, Failed
+from firstnan.run.engine import Engine, Failed, available_cores
 from firstnan.run.engines import InProcess, ProcessPool
 from firstnan.run.pipeline import analyze
 
@@ -200,3 +200,14 @@ def test_options_of_a_cluster_need_the_ray_engine(option: str, options: Options)
 def test_ray_is_loaded_only_when_it_is_asked_for() -> None:
     script = f"import sys, firstnan; firstnan.analyze({str(EXAMPLE)!r}); sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("quota", "most"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", None), ("x", None)]
+)
+def test_a_container_with_less_time_has_fewer_cores(quota: str, most: int | None, tmp_path: Path) -> None:
+    limit = tmp_path / "cpu.max"
+    limit.write_text(quota + "\n")
+    unlimited = available_cores(tmp_path / "absent")
+    assert available_cores(limit) == (unlimited if most is None else most)
+    assert unlimited >= 1

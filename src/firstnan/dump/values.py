@@ -38,6 +38,8 @@ class ValueState(Enum):
     EMPTY = "empty"
     """A tensor without elements: it can hold nothing bad."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for every tensor
+
     @property
     def is_bad(self) -> bool:
         """Non-finite in any way, a legal -Inf included (that filter is the analysis')."""

@@ -53,6 +53,8 @@ class OperatorKind(Enum):
     IGNORED = "ignored"
     """Not looked at."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for every record
+
 
 class Computes(Enum):
     """What an operator computes."""

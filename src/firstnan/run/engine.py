@@ -68,8 +68,15 @@ def attempt(function: Callable[[T], R], item: T) -> R | Failed:
         return Failed(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
-def available_cores() -> int:
-    """Cores this process may use (containers and job schedulers restrict them)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Processor time that a container may use, and in which time, in microseconds; ``max``: no limit."""
+
+
+def available_cores(quota: Path = _QUOTA) -> int:
+    """Cores this process may use (containers and job schedulers restrict them), rounded down; at least one."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        used, period = quota.read_text().split()
+        return max(1, min(count, int(used) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):  # no such limit
+        return max(1, count)
