@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,9 +166,14 @@ def test_an_entry_says_where_and_which_versions(issue: KnownIssue) -> None:
         assert f"known_issue.{issue.id}" in catalog(language)
 
 
+def test_the_page_lists_them() -> None:
+    shown = (Path(__file__).parents[1] / "docs" / "concepts" / "known-issues.md").read_text("utf-8")
+    assert [issue.id for issue in ISSUES.values() if f"({issue.tracker})" not in shown] == []
+
+
 def test_it_stands_at_the_end_of_what_to_do_next() -> None:
     report = Report(Verdict.ANOMALY, True, InputSummary("dump"), root_causes=(CASES["adam_eps_half"], PLAIN))
-    known, plain = advice.add(report).root_causes
+    known, plain = advice.add(report, {0}).root_causes
     assert known.advice[-1].key == "advice.known_issue"
     assert text(known.advice[-1], Language.EN).startswith("Possibly a known fault elsewhere: Adam's eps")
     assert text(known.advice[-1], Language.ZH).startswith("可能是已知的上游问题：Adam 的 eps")

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from msgspec import Struct, convert
 
 from firstnan.answer.model import Note, RootCause
-from firstnan.operators.table import parse_toml
+from firstnan.operators.table import own_text, parse_toml
 
 MOST = 2
 """Issues that are told of one cause."""
@@ -64,8 +63,7 @@ def _frames(cause: RootCause) -> Iterator[str]:
 @cache
 def known_issues() -> tuple[KnownIssue, ...]:
     """All entries, in the order of the file."""
-    text = resources.files("firstnan.operators").joinpath("known_issues.toml").read_text("utf-8")
-    document: dict[str, Any] = parse_toml(text)
+    document: dict[str, Any] = parse_toml(own_text("known_issues.toml"))
     return tuple(convert({"id": name, **entry}, KnownIssue) for name, entry in document.items())
 
 

@@ -225,12 +225,17 @@ def short_api(name: RecordName) -> str:
 
 def default_text() -> str:
     """The packaged table, as shipped."""
-    beside = Path(__file__).with_name("operators.toml")
+    return own_text("operators.toml")
+
+
+def own_text(name: str) -> str:
+    """A file of this package."""
+    beside = Path(__file__).with_name(name)
     if beside.is_file():
         return beside.read_text(encoding="utf-8")
     from importlib import resources  # inside an archive
 
-    return resources.files("firstnan.operators").joinpath("operators.toml").read_text(encoding="utf-8")
+    return resources.files("firstnan.operators").joinpath(name).read_text(encoding="utf-8")
 
 
 def parse_toml(text: str) -> dict[str, Any]:

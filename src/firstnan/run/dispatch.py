@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,18 +18,19 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
-from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import nodes as node_layouts
 from firstnan.read.layout import path_layouts
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.prints import OperatorPrints, RankPrints
-from firstnan.read.scan.large_values import holds_large
 from firstnan.read.sources import places
 from firstnan.read.sources.remote_path import absolute
 from firstnan.run import rank_passes
 from firstnan.run.engine import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
+
+if TYPE_CHECKING:
+    from firstnan.rank.magnitudes import Magnitudes
 
 T = TypeVar("T")
 
@@ -161,6 +162,8 @@ def magnitudes(
 
 def near_limit(folders: tuple[RankFolder, ...], engines: Engines) -> list[int]:
     """The ranks of the last step on which a value is beyond 1 % of the largest float32."""
+    from firstnan.read.scan.large_values import holds_large  # only where several steps are dumped
+
     last = max((folder.step for folder in folders), default=0)
     asked = [folder for folder in folders if folder.step == last]
     found = _engine_for(asked, engines).map(holds_large, asked)

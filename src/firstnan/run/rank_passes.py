@@ -13,7 +13,6 @@ from firstnan.dump.records import Record
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall, calls
 from firstnan.operators.table import Rulebook
-from firstnan.rank.magnitudes import Magnitudes, magnitudes
 from firstnan.rank.roster import Roster, read_roster
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import look
@@ -30,6 +29,7 @@ from firstnan.run.second_pass import AllCalls, Question
 
 if TYPE_CHECKING:
     from firstnan.rank.in_memory import WholeDump
+    from firstnan.rank.magnitudes import Magnitudes
 
 View = Union[ScannedDump, "WholeDump"]
 
@@ -97,6 +97,8 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
 
 def magnitudes_of(folder: RankFolder, book: Rulebook) -> Magnitudes:
     """The largest value of every module, weight and gradient of a rank."""
+    from firstnan.rank.magnitudes import magnitudes  # few runs need it
+
     return _read(folder, book, (), lambda view, _: magnitudes(view))
 
 

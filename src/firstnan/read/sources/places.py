@@ -102,9 +102,11 @@ def forget() -> None:
 
 def on_disk(path: Path) -> Path:
     """What has to be there for a path to be read: the path, or the archive that it leads into."""
+    if source_of(path) is _LOCAL:
+        return path
     from firstnan.read.sources import archives
 
-    return path if source_of(path) is _LOCAL else archives.split(path)[0]
+    return archives.split(path)[0]
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
@@ -119,10 +121,10 @@ def stamp(path: Path) -> tuple[int, int] | None:
 
 def stem_of(path: Path) -> str:
     """The name of a folder, or of an archive without what says that it is one."""
-    from firstnan.read.sources import archives
-
     if not path.name.lower().endswith(_LIKE_ARCHIVES) or path.is_dir():
         return path.name
+    from firstnan.read.sources import archives
+
     return archives.stem(path.name) or path.name
 
 
