@@ -19,9 +19,28 @@ _LOADED = re.compile(
 )
 
 
+_EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/(?:small/)?([\w-]+)/\)")
+_EXAMPLES = re.compile(r"\]\((?:\.\./)+examples/README\.md\)")
+
+
+def on_page_markdown(markdown, page, **_):
+    """Links to example dumps, which a code host shows as folders, lead to the gallery in the site."""
+    return in_site(markdown, page.file.src_uri)
+
+
+def in_site(markdown, name):
+    """The source of a page as the site shows it."""
+    up = "../" * name.count("/")
+    markdown = _EXAMPLES.sub(f"]({up}gallery/index.md)", markdown)
+    return _EXAMPLE.sub(rf"]({up}gallery/\1.md)", markdown)
+
+
 def on_files(files, config):
-    """Add the gallery and the schema."""
+    """Add the gallery and the schema; what stands in their place for readers of the sources goes."""
     for name, content in build_gallery.files():
+        stub = files.get_file_from_path(name)
+        if stub is not None:
+            files.remove(stub)
         files.append(File.generated(config, name, content=content))
     return files
 

@@ -27,7 +27,6 @@ from firstnan.show.json import dumps
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SMALL = ROOT / "examples" / "small"
-GENERATED = ("gallery/", "report-schema.md")
 CHINESE = (
     "index.md",
     "quick-start.md",
@@ -129,15 +128,43 @@ def test_a_session_of_several_lines_is_read_as_the_shell_gets_it() -> None:
 # --- what has to be there ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize("name", [*PAGES, "report-schema.md"])
+def test_links_lead_somewhere_on_a_code_host(name: str) -> None:
+    """Every target is a file or folder of the repository, every part of a page one of its headings."""
     here = DOCS / name
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page(name)):
+    for target, anchor in LINK.findall(page(name)):
         if "://" in target:
             continue
-        path = (here.parent / target).resolve()
-        inside = path.relative_to(DOCS).as_posix()
-        assert path.exists() or inside.startswith(GENERATED), target
+        path = (here.parent / target).resolve() if target else here
+        assert path.exists(), target
+        assert path.is_relative_to(ROOT), target
+        if anchor and path.suffix == ".md":
+            assert anchor[1:] in _anchors(path), f"{target}{anchor}"
+
+
+def _anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere_in_the_site(name: str, generated: dict[str, str]) -> None:
+    """What the site's build makes of a link is a page, or a file of the documentation."""
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    shown = hooks.in_site(page(name), name)
+    for target, _ in LINK.findall(shown):
+        if target and "://" not in target:
+            path = (DOCS / name).parent.joinpath(target).resolve()
+            inside = path.relative_to(DOCS).as_posix()
+            assert path.exists() or inside in generated, target
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -49,7 +49,7 @@ class Room:
         command = f"```console\n$ firstnan analyze examples/small/{self.kind} | {_SHOWN}\n```"
         if self.kind == MechanismKind.DEVICE_FAULT.value:  # shown where torch is needed to show it
             command = "[The whole story](../replay.md)."
-        link = f"[Program and report](../gallery/{self.kind}.md)."
+        link = f"[Program and report](../../examples/small/{self.kind}/)."
         return (
             f"## {self.kind}\n\n{self.what}\n\n**Proof.** {self.proof}\n\n**Example.** {self.example} {link}\n\n"
             f"{command}\n\n**Then.** {self.fix}\n"
