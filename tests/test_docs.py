@@ -146,8 +146,10 @@ def test_links_lead_somewhere_on_a_code_host(name: str) -> None:
 
 
 def _anchors(path: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    text = path.read_text("utf-8")
+    named = set(re.findall(r'<a id="([\w-]+)"></a>', text))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("name", PAGES)
