@@ -32,6 +32,12 @@ __all__ = [
     "trace",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names alone."""
+    return sorted(__all__)
+
+
 _HOMES = {
     "dump.errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
     "dump.options": ("Options",),

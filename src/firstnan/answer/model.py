@@ -20,6 +20,7 @@ from firstnan.answer.growth import Growth
 from firstnan.answer.replay import Replay, ReplaySummary
 from firstnan.answer.views import CallMap, Surroundings
 from firstnan.dump.call_site import Frame
+from firstnan.dump.language import Language
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, TensorStat
 from firstnan.dump.values import Statistic
@@ -516,6 +517,31 @@ class Report(Struct, frozen=True):
             InputError: not a report of this schema.
         """
         return load.from_dict(document, cls)
+
+    def text(self, language: Language = Language.EN) -> str:
+        """The report as ``firstnan analyze`` prints it, 80 columns wide, without colours."""
+        from firstnan.show import Format, Settings, render
+
+        return render(self, Format.TEXT, Settings(language=language))
+
+    def markdown(self, language: Language = Language.EN) -> str:
+        """The report as Markdown."""
+        from firstnan.show import Format, Settings, render
+
+        return render(self, Format.MARKDOWN, Settings(language=language))
+
+    def html(self, language: Language = Language.EN) -> str:
+        """The report as one page that loads nothing."""
+        from firstnan.show import Format, Settings, render
+
+        return render(self, Format.HTML, Settings(language=language))
+
+    def __repr__(self) -> str:
+        """The verdict and the first cause: a report of a thousand ranks would fill the screen."""
+        cause = self.root_causes[0] if self.root_causes else None
+        about = "" if cause is None else f", rank {cause.rank}, {cause.op_name or cause.where.value}"
+        more = f" and {len(self.root_causes) - 1} more" if len(self.root_causes) > 1 else ""
+        return f"<Report {self.verdict.value}{about}{more}, {self.input.records} records>"
 
     def _repr_html_(self) -> str:
         """The answer for a notebook: static, no script; the complete page is the HTML report."""

@@ -46,6 +46,7 @@ def json_schema() -> Schema:
             "enum": [language.value for language in Language],
             "description": "Language of the words for people.",
         },
+        headline={**_TEXT, "description": "The answer in one sentence."},
         **own,
     )
     return {

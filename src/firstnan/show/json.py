@@ -61,6 +61,8 @@ def render(report: Report, settings: Settings) -> str:
 
 def to_dict(report: Report, language: Language = Language.EN) -> dict[str, object]:
     """The report as JSON values; words for people in ``language``."""
+    from firstnan.show.outline.sections import headline
+
     made: dict[str, Any] = _worded(msgspec.to_builtins(report, str_keys=True), language)
     for problem, written in zip(report.input.problems, made["input"]["problems"], strict=True):
         written["effect"] = text(f"problem.{problem.kind.value}.effect", language)
@@ -72,6 +74,7 @@ def to_dict(report: Report, language: Language = Language.EN) -> dict[str, objec
         "schema": SCHEMA_VERSION,
         "tool": {"name": "firstnan", "version": __version__},
         "language": language.value,
+        "headline": headline(report, Settings(language=language)),
         **made,
         "symptom": made["symptoms"][0] if made["symptoms"] else None,
     }
