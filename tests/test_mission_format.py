@@ -52,7 +52,7 @@ def test_analyze_names_rank_operator_and_line(dump: Path, capsys: pytest.Capture
     told = run(capsys, "analyze", dump)
     assert told.startswith("+Inf began on rank 2, step 0, in Torch.ops.aten.matmul_0_0")
     assert "forward.py:123" in told
-    assert "calls were matched by record name" in " ".join(told.split())
+    assert "firstnan matched calls by record name" in " ".join(told.split())
 
 
 def test_the_order_in_the_file_decides_not_the_numbers_in_names(

@@ -60,7 +60,7 @@ def test_the_keys_of_the_design_are_there() -> None:
     assert made["verdict"] == "anomaly"
     assert made["complete"] is False
     assert made["input"]["missing_ranks"] == [4]
-    assert made["input"]["problems"][0]["effect"].startswith("What stands before the cut")
+    assert made["input"]["problems"][0]["effect"].startswith("firstnan uses what stands before the cut")
     cause = made["root_causes"][0]
     assert cause["mechanism"]["kind"] == "exp_overflow"
     assert cause["mechanism"]["explanation"] == "the largest finite float32 is 3.403e+38"

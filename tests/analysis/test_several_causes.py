@@ -93,7 +93,7 @@ def test_the_place_has_a_confidence_of_its_own(inputs: list[object], sure: Confi
 
 
 def test_gradients_of_a_cut_rank_tell_its_end(tmp_path: Path) -> None:
-    """What stands before the cut is not where it began: the rank is named, not the record."""
+    """firstnan uses what stands before the cut is not where it began: the rank is named, not the record."""
     run = Run()
     for number in (0, 1):
         rank = run.rank(number)

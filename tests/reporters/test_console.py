@@ -80,7 +80,7 @@ def test_the_place_the_numbers_and_the_reason_are_there() -> None:
         "exp overflow (certain): the largest finite float32 is 3.403e+38",
         "The value grew at record 110, Functional.linear.2.forward: 4.5 -> 95.25 (x21)",
         "Largest absolute values on the way there:",
-        "Left out as harmless",
+        "Harmless by rule",
         "Contained",
         "What could change this answer",
         "cut at byte 8187",
@@ -206,14 +206,14 @@ def test_clean_says_what_was_looked_at() -> None:
 
 def test_clean_says_how_much_was_passed_over_and_what_to_do_when_the_log_says_otherwise() -> None:
     text = " ".join(shown(CLEAN).split())
-    assert "Passed over as harmless: 48 results" in text
+    assert "Harmless by rule: 48 results" in text
     assert "What to do next 1. If your log shows NaN or Inf: dump the step in which it appears, on all ranks" in text
-    assert "1. Do not take this for clean" in " ".join(shown(ALL["clean_incomplete"]).split())
+    assert "1. This is not a clean result yet" in " ".join(shown(ALL["clean_incomplete"]).split())
 
 
 def test_unknown_says_why_and_what_to_do() -> None:
     text = " ".join(shown(UNKNOWN).split())
-    assert text.startswith("Undecided: nothing in this dump could be judged")
+    assert text.startswith("Undecided: firstnan cannot judge anything in this dump")
     assert "no Max/Min in the dump (2 times), ranks 0,1" in text
     assert "What to do next 1. Dump again with task 'statistics'" in text
     assert text.count("'statistics'") == 2
@@ -223,7 +223,7 @@ def test_a_missing_rank_is_named_with_what_to_do() -> None:
     text = " ".join(shown(MISSING_RANK).split())
     assert text.startswith("NaN/Inf came from rank 2, step 0, whose dump is absent or ends before the cause")
     assert "Collect the dump of that rank" in text
-    assert "mechanism not known" not in text
+    assert "mechanism unknown" not in text
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_missing_rank_is_named_with_what_to_do() -> None:
         (
             Note("evidence.rank_cut", {"rank": 2, "records": 76, "last": "Torch.exp.0.forward"}),
             "whose dump.json is cut after 76 records, the last is Torch.exp.0.forward",
-            "on a rank whose dump ends before the cause last record Torch.exp.0.forward",
+            "on a rank whose dump ends before the cause",
         ),
         (
             Note("evidence.rank_empty", {"rank": 2}),
@@ -249,7 +249,7 @@ def test_what_a_rank_lacks_is_told(gap: Note, said: str, place: str) -> None:
     absent = Note("caveat.missing_ranks", {"ranks": "2"})
     report = replace(MISSING_RANK, root_causes=(cause,), caveats=(absent,))
     text = " ".join(shown(report).split())
-    assert text.startswith(f"NaN/Inf reached ranks 0,1,3 in step 0 from rank 2, {said}: the cause is not visible")
+    assert text.startswith(f"NaN/Inf reached ranks 0,1,3 in step 0 from rank 2, {said}: the dump does not show")
     assert f"place {place}" in text
     assert f"reached ranks 0,1,3, by {name}" in text
     assert "What could change this answer" not in text
@@ -315,7 +315,7 @@ def test_a_value_that_a_lone_rank_received_did_not_begin_there() -> None:
     received = Mechanism(MechanismKind.UNKNOWN, Confidence.POSSIBLE, Note("why.received"))
     cause = replace(EXP, where=Where.COMMUNICATION, op_name="Distributed.recv.1.forward", mechanism=received)
     line = first_lines(shown(replace(ANOMALY, root_causes=(cause,)), view=View.TRACE, rank=2))
-    assert line == "+Inf came in on rank 2, step 0, by Distributed.recv.1.forward: it began on another rank"
+    assert line == "+Inf reached rank 2 in step 0 through Distributed.recv.1.forward: it began on another rank"
 
 
 def test_what_happened_inside_a_module_has_no_record() -> None:
@@ -327,7 +327,7 @@ def test_memory_that_was_read_is_no_operator_that_is_not_in_the_dump() -> None:
     memory = replace(EXP.mechanism, kind=MechanismKind.UNINITIALISED_MEMORY)
     cause = replace(EXP, where=Where.UNDUMPED_OPERATOR, mechanism=memory)
     line = first_lines(shown(replace(ANOMALY, root_causes=(cause,))))
-    assert line.startswith("+Inf came out of memory on rank 2, step 0, where Torch.exp.0.forward reads it")
+    assert line.startswith("Torch.exp.0.forward on rank 2, step 0, reads +Inf from memory that nothing has written")
 
 
 def test_a_call_in_the_table_is_not_told_again_as_contained() -> None:
@@ -354,7 +354,7 @@ def test_advice_stands_under_its_cause() -> None:
 def test_a_loss_scaler_is_asked_about_first() -> None:
     report = replace(ANOMALY, caveats=(Note("caveat.skip_unknown"),))
     text = " ".join(shown(report).split())
-    assert "What to do next 1. First see whether this is damage at all: with a loss scaler" in text
+    assert "What to do next 1. First check whether this is damage at all. With a loss scaler" in text
     assert "if a loss scaler is in use" not in text
 
 
@@ -388,9 +388,9 @@ def test_other_candidates_are_rivals_not_consequences() -> None:
 @pytest.mark.parametrize(
     ("closer", "said"),
     [
-        ("Torch.where.0.forward", "dropped: its value went into Torch.where.0.forward and did not come out"),
-        ("Torch.log.0.forward", "dropped here: the value went in and did not come out"),
-        ("", "dropped: its value was read and did not come out again"),
+        ("Torch.where.0.forward", "dropped: Torch.where.0.forward uses its value, and the result is finite"),
+        ("Torch.log.0.forward", "dropped here: this record uses the value, and the result is finite"),
+        ("", "dropped: a later record uses its value, and the result is finite"),
     ],
 )
 def test_where_a_contained_value_was_dropped(closer: str, said: str) -> None:
@@ -421,7 +421,7 @@ def test_groups_that_are_not_recorded_are_told_as_a_doubt_only() -> None:
     report = replace(
         ANOMALY, caveats=(Note("caveat.groups_unknown"),), input=replace(ANOMALY.input, problems=(problem,))
     )
-    said = "Calls were put together by name and number"
+    said = "firstnan matches calls by name and number"
     assert said not in " ".join(shown(report).split())
     assert said in " ".join(shown(report, verbose=True).split())
     assert said in " ".join(shown(replace(report, caveats=())).split())
@@ -435,12 +435,12 @@ def test_what_a_caveat_says_is_not_said_again() -> None:
     text = shown(report)
     assert "no folder for a rank" not in text
     assert "cut at byte 9" in text
-    assert "What stands before the cut" not in text
-    assert "What stands before the cut" in shown(report, verbose=True)
+    assert "firstnan uses what stands before the cut" not in text
+    assert "firstnan uses what stands before the cut" in shown(report, verbose=True)
 
 
 def test_clean_but_incomplete_is_not_called_clean_alone() -> None:
-    assert "a part could not be judged" in first_lines(shown(ALL["clean_incomplete"]))
+    assert "parts could not be judged" in first_lines(shown(ALL["clean_incomplete"]))
 
 
 @pytest.mark.parametrize("language", Language)
@@ -506,30 +506,30 @@ def test_the_view_of_step_1_explains_its_words() -> None:
         "Source: rank 2. Propagated: rank 3."
     )
     assert "source: its own input is not finite" in text
-    assert "Process groups are not recorded" in text
+    assert "The dump does not record process groups" in text
     assert "Why" not in text
 
 
 def test_the_view_of_step_1_without_affected_calls() -> None:
-    assert first_lines(shown(CLEAN, view=View.RANKS)).startswith("No communication call took in")
+    assert first_lines(shown(CLEAN, view=View.RANKS)).startswith("No communication call sent or returned")
     assert "anomaly" not in shown(CLEAN, view=View.RANKS)
 
 
 @pytest.mark.parametrize(
     ("report", "told"),
     [
-        (ANOMALY, "There is an anomaly all the same, on rank 2: firstnan analyze /data/run/dump tells where"),
-        (replace(ANOMALY, root_causes=(replace(EXP, ranks_also=(0, 1)),)), "all the same, on ranks 0-2: firstnan"),
-        (replace(ANOMALY, root_causes=()), "all the same: firstnan analyze /data/run/dump tells what is known of it."),
-        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a b")), "firstnan analyze '/a b' tells where"),
-        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a" * 99)), "firstnan analyze PATH tells where"),
+        (ANOMALY, "There is still an anomaly, on rank 2: firstnan analyze /data/run/dump shows where"),
+        (replace(ANOMALY, root_causes=(replace(EXP, ranks_also=(0, 1)),)), "still an anomaly, on ranks 0-2: firstnan"),
+        (replace(ANOMALY, root_causes=()), "still an anomaly: firstnan analyze /data/run/dump shows what is known"),
+        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a b")), "firstnan analyze '/a b' shows where"),
+        (replace(ANOMALY, input=replace(ANOMALY.input, path="/a" * 99)), "firstnan analyze PATH shows where"),
     ],
 )
 def test_ranks_tells_of_an_anomaly_that_no_call_took_in(report: Report, told: str) -> None:
     paragraphs = shown(replace(report, collectives=()), view=View.RANKS).split("\n\n")
-    assert " ".join(paragraphs[0].split()) == "No communication call took in or gave out a NaN or Inf that matters."
+    assert " ".join(paragraphs[0].split()) == "No communication call sent or returned a NaN or Inf that matters."
     assert told in " ".join(paragraphs[1].split())
-    assert "all the same" not in shown(ANOMALY, view=View.RANKS)
+    assert "still an anomaly" not in shown(ANOMALY, view=View.RANKS)
 
 
 def test_the_view_of_step_2_shows_one_rank() -> None:

@@ -12,29 +12,29 @@ EVIDENCE: dict[str, str] = {
     "evidence.inputs_finite": "every recorded input is finite: the largest absolute value is {largest}",
     "evidence.output_bad": "{slot} is not finite: Max {max}, Min {min} ({dtype})",
     "evidence.output_clean": "still finite: {slots}",
-    "evidence.input_bad": "{slot} is not finite already: Max {max}, Min {min}",
+    "evidence.input_bad": "{slot} is already not finite: Max {max}, Min {min}",
     "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
-    "evidence.excluded_writer": "its value is that of {before}, which was ruled out (--exclude-op)",
-    "evidence.between": "no record wrote this value: it came into being after {before} and before {after}",
+    "evidence.excluded_writer": "its value is that of {before}, which you ruled out (--exclude-op)",
+    "evidence.between": "no record wrote this value: it appeared after {before} and before {after}",
     "evidence.twin_bad": (
-        "its forward record {op_name} is bad already: something behind it (where, masked_fill, a selection) drops the "
-        "bad elements, and the gradient passes through them all the same"
+        "its forward record {op_name} is already bad: a later operator (where, masked_fill, a selection) drops the "
+        "bad elements, but the gradient still passes through them"
     ),
     "evidence.forward_twin": "the forward record of this call is {op_name}",
     "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
     "evidence.only_copies": (
-        "{op_name} copies or views what it is given, which is finite: it did not make the value, something wrote to "
-        "this memory beside it"
+        "{op_name} copies or views its input, which is finite: it did not make the value; another operator wrote to "
+        "this memory"
     ),
     "evidence.missing_rank": (
-        "{op_name} brought the value to {receivers:ranks}; every input that was recorded for it is clean, and rank "
-        "{rank} has no record of it"
+        "{op_name} brought the value to {receivers:ranks}; every recorded input of it is clean, and rank {rank} has "
+        "no record of it"
     ),
     "evidence.other_missing": "no record of that call on {ranks:ranks} either: it could be the source as well",
     "evidence.rank_absent": "there is no dump of rank {rank}",
-    "evidence.rank_left_out": "rank {rank} was not asked for: its dump was not looked at",
+    "evidence.rank_left_out": "this analysis leaves out rank {rank}: firstnan did not read its dump",
     "evidence.rank_cut": "the dump of rank {rank} ends after {records} complete records; the last one is {last}",
-    "evidence.rank_unreadable": "the dump of rank {rank} could not be read: {reason}",
+    "evidence.rank_unreadable": "the dump of rank {rank} cannot be read: {reason}",
     "evidence.rank_empty": "the dump of rank {rank} holds no record: the run was killed before its first flush",
     "evidence.constant": "{slot} is the constant {value}",
     "evidence.parameter_elsewhere": (
@@ -52,15 +52,15 @@ EVIDENCE: dict[str, str] = {
     "evidence.gradients_before": "step {step} already had non-finite gradients ({op_name} on rank {rank})",
     "evidence.hidden_operators": "construct.json lists operators inside {module} that the dump left out: {ops}",
     "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
-    "why.nan_argument": "the plain number {slot} is NaN already: it was computed outside the framework",
+    "why.nan_argument": "the plain number {slot} is already NaN: Python computed it outside the framework",
     "why.saved_nonfinite": (
         "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the "
         "gradient with it"
     ),
     "why.unknown": "the recorded numbers do not tell why",
-    "why.bad_parameter": "the parameter {name} was not finite when the step used it first",
+    "why.bad_parameter": "the parameter {name} was not finite when the step first used it",
     "why.bad_input": "the input of the outermost module was not finite: the batch is bad",
-    "why.uninitialised": "memory from {memory} was read before anything was written to it",
+    "why.uninitialised": "an operator read memory from {memory} before anything was written to it",
     "why.cast_between": (
         "{before} gave {value}; the largest finite {dtype} is {limit}; a cast that is not in the dump made it infinite"
     ),
@@ -95,7 +95,7 @@ EVIDENCE: dict[str, str] = {
     "why.empty_mean": "a mean over no elements: 0 divided by 0",
     "why.single_elements": "{operator} of single elements divides by n - 1 = 0",
     "why.all_ignored": "every target is {value}, which is ignored: the mean over no target is 0 divided by 0",
-    "why.sqrt_backward": "the derivative of {operator} is infinite at the edge of its domain ({value})",
+    "why.sqrt_backward": "the derivative of {operator} is infinite at the boundary of its domain ({value})",
     "why.domain_error": "{slot} goes to {value}, outside the domain of {operator}",
     "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
     "why.large_value": "the input already holds {value}, finite but far too large; where it entered is not in the dump",
@@ -133,70 +133,73 @@ EVIDENCE: dict[str, str] = {
     "evidence.first_run_gradient_norm": "The gradient norm of the first run is {value}.",
     "evidence.again_run_loss": "The loss of the second run is {value}.",
     "evidence.again_run_gradient_norm": "The gradient norm of the second run is {value}.",
-    "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, of which there is no dump",
-    "why.missing_rank_left_out": "NaN or Inf reached {receivers:ranks} from rank {rank}, which was not asked for",
-    "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
-    "why.missing_rank_unreadable": (
-        "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump could not be read"
+    "why.missing_rank_absent": "NaN or Inf reached {receivers:ranks} from rank {rank}, which has no dump",
+    "why.missing_rank_left_out": (
+        "NaN or Inf reached {receivers:ranks} from rank {rank}, which this analysis leaves out"
     ),
+    "why.missing_rank_cut": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump ends before it",
+    "why.missing_rank_unreadable": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump cannot be read",
     "why.missing_rank_empty": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump holds no record",
-    "why.unmatched_call": "a communication call brought the value; the other side of the call could not be matched",
-    "why.received": "the value came in through communication; the ranks that sent it were not looked at",
+    "why.unmatched_call": "a communication call brought the value; firstnan cannot match the other side of the call",
+    "why.received": "the value arrived through communication; firstnan did not read the ranks that sent it",
     "why.device_fault": (
         "inputs up to {value} cannot give a non-finite result in {dtype}, and the same operator with inputs "
         "of the same size is finite on {ranks:ranks}"
     ),
-    "reason.contained": "dropped: its value went into {closer} and did not come out",
-    "reason.dropped": "dropped: its value was read and did not come out again",
-    "reason.dropped_here": "dropped here: the value went in and did not come out",
-    "reason.unread": "no later record read its value",
+    "reason.contained": "dropped: {closer} uses its value, and the result is finite",
+    "reason.dropped": "dropped: a later record uses its value, and the result is finite",
+    "reason.dropped_here": "dropped here: this record uses the value, and the result is finite",
+    "reason.unread": "no later record uses its value",
     "reason.impossible_result": (
-        "its result holds {value}, more than its inputs allow; no value of that size makes the result that is bad"
+        "its result holds {value}, more than its inputs allow; but no value of that size explains the bad result"
     ),
     "reason.receive_buffer": "what the receive buffer held before the message; the call overwrites it",
     "reason.fresh_memory": "memory that was allocated and not yet written",
-    "reason.guess": "the value of {op_name} reaches it by a guess: it may be where it began",
-    "reason.later": "follows from the cause: it takes in its value",
+    "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
+    "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
-    "reason.excluded": "ruled out by the user",
+    "reason.excluded": "you ruled it out",
     "story.several_dumps": (
-        "More than one dump lies below this path. This is about the one with {used} alone. Not looked at: {count}, "
-        "such as {names}; analyse each by its own path."
+        "There is more than one dump below this path. This answer covers only the one with {used}. firstnan did not "
+        "read {count} others, such as {names}; analyse each by its own path."
     ),
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
     "story.forward": "It began in the forward pass, and the gradients follow.",
-    "story.gradient": "The loss is finite and the gradients are not: backward is where it began.",
+    "story.gradient": "The loss is finite and the gradients are not: it began in the backward pass.",
     "story.gradient_partly_seen": (
-        "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} was not seen, so it "
-        "is open whether forward or backward began it."
+        "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} is not in the "
+        "dump, so the dump does not show whether it began in forward or backward."
     ),
     "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
     "story.after_backward": (
-        "Loss and recorded gradients of activations are finite: it began behind backward, or in a weight gradient "
+        "Loss and recorded gradients of activations are finite: it began after backward, or in a weight gradient "
         "that has no record of its own."
     ),
     "story.grad_norm": (
-        "Loss and gradients are finite and the gradient norm is not: it overflowed by itself, clipping acts "
-        "on a wrong number."
+        "Loss and gradients are finite and the gradient norm is not: the norm itself overflowed, and clipping uses a "
+        "wrong number."
     ),
     "story.parameter": "Parameters are non-finite.",
-    "story.update": "Loss and gradients are finite: the value came into being in the update after backward.",
+    "story.update": "Loss and gradients are finite: the value appeared in the update after backward.",
     "story.earlier_steps_clean": "Step {steps} is clean; the first bad step is {step}.",
     "story.skipped": (
-        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step "
-        "begins with the very same weights). Not counted as damage."
+        "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step begins with "
+        "exactly the same weights). This does not count as damage."
     ),
-    "caveat.missing_ranks": "no dump of {ranks:ranks}: a cause there would not be seen",
-    "caveat.unreadable_ranks": "the dump of {ranks:ranks} is empty or not readable: a cause there would not be seen",
-    "caveat.cut_ranks": "the dump of {ranks:ranks} is cut: what happened after the cut was not seen",
+    "caveat.missing_ranks": "no dump of {ranks:ranks}: firstnan cannot see a cause there",
+    "caveat.unreadable_ranks": (
+        "the dump of {ranks:ranks} is empty or cannot be read: firstnan cannot see a cause there"
+    ),
+    "caveat.cut_ranks": "the dump of {ranks:ranks} is cut: firstnan cannot see what happened after the cut",
     "caveat.no_statistics": (
-        "{ranks:ranks}: records without statistics were not judged; dump with task statistics, summary_mode statistics"
+        "{ranks:ranks}: firstnan cannot judge records without statistics; dump with task statistics, summary_mode "
+        "statistics"
     ),
     "caveat.groups_unknown": (
-        "process groups are not recorded: calls were matched by name, as if every rank ran the same code"
+        "the dump does not record process groups: firstnan matched calls by name, as if every rank ran the same code"
     ),
     "caveat.unmatched_calls": (
-        "{count} communication calls could not be matched across ranks: what they carried was not followed"
+        "firstnan could not match {count} communication calls across ranks and did not follow what they carried"
     ),
     "caveat.skip_unknown": (
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
@@ -210,11 +213,11 @@ EVIDENCE: dict[str, str] = {
         "weights to tell"
     ),
     "caveat.skip_changed": ("the next step begins with other weights: no loss scaler skipped the update"),
-    "caveat.excluded": "ruled out by --exclude-op: {names}",
+    "caveat.excluded": "ruled out with --exclude-op: {names}",
     "caveat.own_rules": "rules and operators of your --rules file are in force: {names}",
-    "caveat.excluded_nowhere": "--exclude-op {names}: there is no such record, so nothing was ruled out by it",
-    "caveat.listed_calls": "of {count} calls with NaN or Inf, {shown} are listed",
-    "caveat.listed_causes": "of {count} independent causes, {shown} are listed",
-    "caveat.listed_contained": "of {count} contained values, {shown} are listed",
-    "caveat.ranks_left_out": "nothing but {ranks:ranks} was looked at: what the others hold is not known",
+    "caveat.excluded_nowhere": "--exclude-op {names}: no such record exists, so this rules out nothing",
+    "caveat.listed_calls": "the report lists {shown} of {count} calls with NaN or Inf",
+    "caveat.listed_causes": "the report lists {shown} of {count} independent causes",
+    "caveat.listed_contained": "the report lists {shown} of {count} contained values",
+    "caveat.ranks_left_out": "firstnan read {ranks:ranks} only and does not know what the others hold",
 }

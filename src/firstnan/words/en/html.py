@@ -43,7 +43,7 @@ HTML: dict[str, str] = {
     "html.nav.modules": "Modules",
     "html.nav.calls": "Calls",
     "html.nav.agreement": "Ranks that should be equal",
-    "html.nav.aside": "Set aside",
+    "html.nav.aside": "Ruled out",
     "html.nav.input": "Input",
     "html.nav.json": "JSON",
     # Search.
@@ -62,10 +62,10 @@ HTML: dict[str, str] = {
     "html.verdict.anomaly": "Anomaly",
     "html.verdict.clean": "Clean",
     "html.verdict.unknown": "Undecided",
-    "html.complete": "every rank and step was judged",
-    "html.complete.undecided": "every rank and step was judged; some calls are undecided (see the map)",
+    "html.complete": "firstnan judged every rank and step",
+    "html.complete.undecided": "firstnan judged every rank and step; some calls are undecided (see the map)",
     "html.map.cause": "the cause enters communication here",
-    "html.incomplete": "parts of the input could not be judged",
+    "html.incomplete": "firstnan could not judge parts of the input",
     "html.looked_at": "{ranks:ranks}, step {steps}, {records:records}",
     "html.redacted": "source lines and paths were left out on request",
     "html.in_function": "in",
@@ -75,7 +75,7 @@ HTML: dict[str, str] = {
     "html.confidence.certain": "The recorded numbers prove it.",
     "html.confidence.likely": "The numbers fit, and nothing else that is known fits as well.",
     "html.confidence.possible": "One of several explanations that fit.",
-    "html.no_doubts": "Nothing known: no rank, step or statistic was absent.",
+    "html.no_doubts": "Nothing known: no rank, step or statistic is missing.",
     # Heat map.
     "html.map.label": "Heat map of {ranks:rows} and {columns:places} of communication calls",
     "html.map.size": "{ranks:rows} and {columns:columns}: {calls:calls} of step {step}.",
@@ -84,11 +84,11 @@ HTML: dict[str, str] = {
         "to the right."
     ),
     "html.map.affected_calls": "Only the affected calls are shown, the causally first one first.",
-    "html.map.not_complete": "Calls far from anything suspicious are not drawn.",
+    "html.map.not_complete": "The map leaves out calls far from anything suspicious.",
     "html.map.merged": "For size, {count} neighbouring places share a column, which shows the worst of them.",
     "html.map.keys": (
-        "Hover or arrow keys: look at a cell. Click or Enter: tell about it below. Drag: move. Ctrl and wheel, "
-        "+ and -: zoom. 0: all. Home: first affected call."
+        "Hover or arrow keys: look at a cell. Click or Enter: details below. Drag: move. Ctrl and wheel, + and -: "
+        "zoom. 0: all. Home: first affected call."
     ),
     "html.map.affected_only": "only what is not normal",
     "html.map.zoom_in": "zoom in",
@@ -107,15 +107,15 @@ HTML: dict[str, str] = {
     "html.cell.s": "own input not finite",
     "html.cell.p": "input clean, result not finite",
     "html.cell.n": "both clean",
-    "html.cell.u": "no statistics, read too early, or not looked at",
+    "html.cell.u": "no statistics, read too early, or not read",
     "html.cell.m": "no record of the call",
-    "html.cell.c": "not finite, but goes no further",
+    "html.cell.c": "not finite, but no later record uses it",
     "html.call.records": "records",
     "html.call.match": "match",
     # Spread.
     "html.spread.what": (
-        "Each box is a set of ranks with the record that brought its first bad value; each arrow is the communication "
-        "it came through. A click shows the call in the heat map."
+        "Each box is a set of ranks with the record that brought its first bad value; each arrow is the "
+        "communication that carried it. Click a box to see the call in the heat map."
     ),
     "html.spread.merged": "Ranks that were reached in the same way share a box.",
     "html.spread.count": "{count} ranks",
@@ -135,7 +135,7 @@ HTML: dict[str, str] = {
     "html.curve.max": "absolute Max of the outputs",
     "html.curve.min": "absolute Min of the outputs",
     "html.curve.limit": "largest finite value of the dtype",
-    "html.curve.beyond": "(further up than drawn)",
+    "html.curve.beyond": "(above the plot)",
     "html.curve.non_finite": "Inf, NaN",
     "html.curve.earlier": "NaN or Inf before the cause, harmless",
     "html.curve.none": "The report holds no values from before the root cause.",
@@ -143,7 +143,7 @@ HTML: dict[str, str] = {
     "html.modules.chain": "Call chain from the outermost module to the operator",
     "html.modules.bad": "{count} with a bad output",
     "html.modules.outside": "outside of modules ({count})",
-    "html.modules.none": "The dump does not tell which module the operator is in.",
+    "html.modules.none": "The dump does not show which module the operator is in.",
     # Calls, what was set aside, input, JSON.
     "html.column.place": "place",
     "html.column.step": "step",
@@ -151,7 +151,7 @@ HTML: dict[str, str] = {
     "html.column.reason": "reason",
     "html.column.rule": "rule",
     "html.column.example": "example",
-    "html.calls.what": "Calls that hold a bad value which matters, the causally first one first.",
+    "html.calls.what": "Calls with a bad value that matters, the causally first one first.",
     "html.calls.all": "Show all {count}",
     "html.benign.what": "Values that rules know to be legal; the rules can be edited (firstnan rules).",
     "html.input.problems": "Problems",
@@ -167,8 +167,9 @@ HTML: dict[str, str] = {
     "chrome.records": "records",
     "chrome.non_finite": "non-finite outputs",
     "chrome.time": (
-        "Time is not time: every record takes one microsecond, in record order; the records of one communication call "
-        "begin together, after everything that must come before them. Gaps and lengths mean nothing."
+        "The time axis shows order, not time: every record takes one microsecond, in record order; the records of "
+        "one communication call begin together, after everything that must come before them. Gaps and lengths mean "
+        "nothing."
     ),
-    "chrome.shortened": "Shortened: {kept} of {total} affected calls are drawn.",
+    "chrome.shortened": "Shortened: the trace shows {kept} of {total} affected calls.",
 }

@@ -22,7 +22,7 @@ MECHANISMS: dict[str, str] = {
         "this size is rarely meant: look for what made the inputs so large."
     ),
     "mechanism.bf16_overflow.advice": (
-        "Find the first jump in size of the inputs, upstream of this operator; another dtype only hides it. Check "
+        "Find the first jump in size of the inputs, before this operator; another dtype only hides it. Check "
         "learning rate, weight initialisation and normalisation of that layer."
     ),
     "mechanism.fp32_overflow.name": "float32 overflow",
@@ -31,8 +31,8 @@ MECHANISMS: dict[str, str] = {
         "already."
     ),
     "mechanism.fp32_overflow.advice": (
-        "Find the first jump in size of the inputs, upstream of this operator. Check learning rate, gradient "
-        "clipping and weights of that layer in the steps before."
+        "Find the first jump in size of the inputs, before this operator. Check learning rate, gradient clipping and "
+        "weights of that layer in the steps before."
     ),
     "mechanism.exp_overflow.name": "exp overflow",
     "mechanism.exp_overflow.why": (
@@ -122,14 +122,15 @@ MECHANISMS: dict[str, str] = {
     "mechanism.saved_nonfinite.advice": (
         "Replace the bad value before the operator that saves it, not after it: mask the input, not the output."
     ),
-    "mechanism.sqrt_backward.name": "derivative at the edge",
+    "mechanism.sqrt_backward.name": "infinite derivative",
     "mechanism.sqrt_backward.why": (
         "The forward value is finite, its derivative is not: sqrt, norm and pow at 0, acos and asin at 1 have an "
         "infinite slope, and Inf times a zero gradient is NaN."
     ),
     "mechanism.sqrt_backward.advice": (
-        "Keep the argument away from the edge: sqrt(x + eps), clamp before acos / asin, a norm with eps. A where() "
-        "after the operation does not help: choose a safe argument before it (mask the input, not the output)."
+        "Keep the argument away from the boundary: sqrt(x + eps), clamp before acos / asin, a norm with eps. A "
+        "where() after the operation does not help: choose a safe argument before it (mask the input, not the "
+        "output)."
     ),
     "mechanism.masked_softmax.name": "softmax over a fully masked row",
     "mechanism.masked_softmax.why": (
@@ -182,7 +183,7 @@ MECHANISMS: dict[str, str] = {
     "mechanism.bad_parameter.name": "bad parameter",
     "mechanism.bad_parameter.why": (
         "A weight was already not finite when this step first used it: the cause is in the step before (gradient, "
-        "optimizer, all-gather of parameters) or in the checkpoint that was loaded."
+        "optimizer, all-gather of parameters) or in the loaded checkpoint."
     ),
     "mechanism.bad_parameter.advice": (
         "Dump the step before this one up to the end of the optimizer step (gradients, optimizer, all-gather of "
@@ -194,10 +195,10 @@ MECHANISMS: dict[str, str] = {
         "Check this batch in the data pipeline: the sample, its normalisation (division by zero standard deviation), "
         "its decoding and augmentation. A check for finite values in the data loader names the sample."
     ),
-    "mechanism.large_value_propagation.name": "absurd value from upstream",
+    "mechanism.large_value_propagation.name": "extreme value from an earlier operator",
     "mechanism.large_value_propagation.why": (
-        "An absurdly large but finite value entered earlier and went over the limit only here: this operator is where "
-        "it shows, not where it was made."
+        "An extremely large but finite value entered earlier and exceeds the limit only here: this operator shows "
+        "the fault and did not make it."
     ),
     "mechanism.large_value_propagation.advice": (
         "Look for the place where the value entered, not at the overflow: a single weight, a corrupted element, a "
@@ -209,8 +210,8 @@ MECHANISMS: dict[str, str] = {
         "from it."
     ),
     "mechanism.saturation.advice": (
-        "Treat the clamped operator as an overflow. On Ascend devices that run in saturation mode, switch to INF/NAN "
-        "mode (INF_NAN_MODE_ENABLE=1 where the device has it) and dump again: then the overflow shows where it happens."
+        "Treat the clamped operator as an overflow. On Ascend devices in saturation mode, switch to INF/NAN mode "
+        "(INF_NAN_MODE_ENABLE=1 where the device has it) and dump again: then the overflow shows where it happens."
     ),
     "mechanism.divergence.name": "divergence",
     "mechanism.divergence.why": "Values grew from step to step until one of them overflowed: the training diverged.",
@@ -239,15 +240,15 @@ MECHANISMS: dict[str, str] = {
         "guard. Then run the same step several times on the same device and on another one: what comes back on one "
         "device alone is the device's."
     ),
-    "mechanism.unknown.name": "mechanism not known",
-    "mechanism.unknown.why": "The place is known; the recorded statistics do not tell why the value turned bad.",
+    "mechanism.unknown.name": "mechanism unknown",
+    "mechanism.unknown.why": "The place is known; the recorded statistics do not show why the value turned bad.",
     "mechanism.unknown.advice": (
         "Dump this operator again with task 'tensor' (list set to it) and give that dump to 'firstnan replay', which "
         "tells numerics from the device; and dump with risk_level ALL, so that casts and copies around it are recorded."
     ),
     "mechanism.unknown.advice.module": (
-        "Dump again with level mix, so that the operators inside this module are recorded: which of them it was is "
-        "not known."
+        "Dump again with level mix to record the operators inside this module: the dump does not show which of them "
+        "it was."
     ),
     "mechanism.unknown.advice.module_beside_operators": (
         "Look in the code of this module: the dump holds operators, and none of it here (risk_level, a list or scope, "

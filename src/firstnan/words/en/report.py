@@ -7,24 +7,24 @@ REPORT: dict[str, str] = {
     "verdict.operator": "{value:value} began on {ranks}, step {step}, in {op} ({direction:direction}): {reason}",
     "verdict.communication": "{value:value} began in communication, {ranks}, step {step}, in {op}: {reason}",
     "verdict.communication.received": (
-        "{value:value} came in on {ranks}, step {step}, by {op}: it began on another rank"
+        "{value:value} reached {ranks} in step {step} through {op}: it began on another rank"
     ),
     "verdict.parameter": (
         "{value:value} was already in a parameter on {ranks} when step {step} first used it, in {op} "
         "({direction:direction}): {reason}"
     ),
     "verdict.input_data": (
-        "{value:value} came in with the data on {ranks}, step {step}, first used in {op} ({direction:direction}): "
+        "{value:value} was in the input data on {ranks}, step {step}, first used in {op} ({direction:direction}): "
         "{reason}"
     ),
     "verdict.undumped_operator": (
-        "{value:value} appeared on {ranks}, step {step}, in something that is not in the dump, before {op}: {reason}"
+        "{value:value} appeared on {ranks}, step {step}, in an operator that is not in the dump, before {op}: {reason}"
     ),
     "verdict.undumped_operator.memory": (
-        "{value:value} came out of memory on {ranks}, step {step}, where {op} reads it: {reason}"
+        "{op} on {ranks}, step {step}, reads {value:value} from memory that nothing has written: {reason}"
     ),
     "verdict.undumped_operator.excluded": (
-        "{value:value} of {before}, which was ruled out, goes into {after} on {ranks}, step {step}"
+        "{value:value} of {before}, which you ruled out, goes into {after} on {ranks}, step {step}"
     ),
     "verdict.undumped_operator.between": (
         "{value:value} appeared on {ranks}, step {step}, between {before} and {after}: {reason}"
@@ -41,39 +41,41 @@ REPORT: dict[str, str] = {
         "known record is {op}"
     ),
     "verdict.missing_rank.absent": (
-        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which has no dump: the cause is not "
-        "visible"
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which has no dump: the dump does not "
+        "show the cause"
     ),
     "verdict.missing_rank.left_out": (
-        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which was not asked "
-        "for: the cause is there or beyond, and was not looked at"
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which this analysis leaves out: the "
+        "cause is there or beyond"
     ),
     "verdict.missing_rank.cut": (
-        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after "
-        "{records} records, the last is {last}: the cause is not visible"
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after {records} "
+        "records, the last is {last}: the dump does not show the cause"
     ),
     "verdict.missing_rank.unreadable": (
-        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump could not be read "
-        "({reason}): the cause is not visible"
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump cannot be read ({reason}): "
+        "the dump does not show the cause"
     ),
     "verdict.missing_rank.empty": (
-        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump holds no record: the "
-        "cause is not visible"
+        "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump holds no record: the dump "
+        "does not show the cause"
     ),
     "verdict.first_run": (
         "A value on {ranks} was not finite in the first run of step {step}, and everything is finite in the second: "
         "{reason}"
     ),
     "verdict.several": "{count} independent causes:",
-    "verdict.several_left_out": "NaN or Inf came in from {count} ranks that were not asked for:",
+    "verdict.several_left_out": "NaN or Inf reached this part from {count} ranks that this analysis leaves out:",
     "verdict.and_more": "Independent causes besides this one: {count}.",
-    "verdict.anomaly": "There are NaN or Inf that matter; where they began could not be told.",
+    "verdict.anomaly": "The dump holds NaN or Inf that matter, but does not show where they began.",
     "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
     "verdict.clean_incomplete": (
-        "Clean as far as it could be judged ({records} records, step {steps}, {ranks}), but a part could not be "
+        "Clean as far as firstnan can judge ({records} records, step {steps}, {ranks}), but parts could not be "
         "judged: see below."
     ),
-    "verdict.unknown": "Undecided: nothing in this dump could be judged ({records} records, step {steps}, {ranks}).",
+    "verdict.unknown": (
+        "Undecided: firstnan cannot judge anything in this dump ({records} records, step {steps}, {ranks})."
+    ),
     "ranks.first": (
         "The first affected communication is {op} in step {step}. Source: {source}. Propagated: {propagated}."
     ),
@@ -84,40 +86,40 @@ REPORT: dict[str, str] = {
     "ranks.source.unreadable": "{ranks}, whose dump cannot be read",
     "ranks.source.call": "none, the call itself is the cause (every input is finite)",
     "ranks.source.unknown": "not recorded",
-    "ranks.none": "No communication call took in or gave out a NaN or Inf that matters.",
+    "ranks.none": "No communication call sent or returned a NaN or Inf that matters.",
     "ranks.anomaly": (
-        "There is an anomaly all the same, on {ranks:ranks}: firstnan analyze {path} tells where it began and why."
+        "There is still an anomaly, on {ranks:ranks}: firstnan analyze {path} shows where it began and why."
     ),
-    "ranks.anomaly.nowhere": "There is an anomaly all the same: firstnan analyze {path} tells what is known of it.",
+    "ranks.anomaly.nowhere": "There is still an anomaly: firstnan analyze {path} shows what is known about it.",
     "ranks.count": (
         "{total} calls: {source} with a source, {propagated} with a non-finite result of finite inputs, {undecided} "
         "undecided, {normal} normal on every rank."
     ),
-    "ranks.contained": "Calls whose NaN or Inf no later record uses are not affected.",
+    "ranks.contained": "A call whose NaN or Inf no later record uses does not count as affected.",
     "ranks.legend": (
         "source: its own input is not finite. propagated: input clean, result not finite. normal: both clean. "
         "undecided: no dump, cut, no statistics, or an asynchronous result that was not refreshed."
     ),
     "trace.none": "No NaN or Inf that matters on rank {rank}.",
-    "trace.unknown": "Undecided: nothing on rank {rank} could be judged.",
+    "trace.unknown": "Undecided: firstnan cannot judge anything on rank {rank}.",
     "show.headline": "Around record {index} of {ranks}, step {step} ({total} records, counted from 0)",
     # Kinds of place.
     "where.operator.module": "inside the module: clean inputs, bad result; the operators in it are not recorded",
     "where.operator": "in the operator: clean inputs, bad result",
     "where.operator.blind": "in the operator, as far as recorded: bad result, inputs without statistics",
-    "where.communication.received": "came in from another rank",
+    "where.communication.received": "received from another rank",
     "where.communication": "in communication: every input is clean, the result is not",
     "where.parameter": "in a parameter: bad before it was first used in this step",
     "where.input_data": "in the input data: the batch was bad",
-    "where.undumped_operator": "between two records: made by something the dump does not hold",
-    "where.undumped_operator.excluded": "behind the record that was ruled out: nothing else makes its value",
+    "where.undumped_operator": "between two records: an operator that is not in the dump made it",
+    "where.undumped_operator.excluded": "after the record that you ruled out: nothing else makes its value",
     "where.first_run": "in the first run of the step, which was not recorded",
     "where.before_dump": "before the dump: bad from the first record on",
     "where.missing_rank": "on a rank whose dump is absent or ends before the cause",
     "where.missing_rank.absent": "on a rank that has no dump",
-    "where.missing_rank.left_out": "on a rank that was not asked for",
+    "where.missing_rank.left_out": "on a rank that this analysis leaves out",
     "where.missing_rank.cut": "on a rank whose dump ends before the cause",
-    "where.missing_rank.unreadable": "on a rank whose dump could not be read",
+    "where.missing_rank.unreadable": "on a rank whose dump cannot be read",
     "where.missing_rank.empty": "on a rank whose dump holds no record",
     "where.missing_rank.advice": (
         "Collect the dump of that rank: leave the rank filter out of the configuration, give a killed job time to "
@@ -178,10 +180,10 @@ REPORT: dict[str, str] = {
     "rank_state.propagated": "propagated",
     "rank_state.normal": "normal",
     "rank_state.undecided": "undecided",
-    "match.matched": "Calls were matched by group, API and number of the call; types and sizes agree.",
+    "match.matched": "firstnan matched calls by group, API and number of the call; types and sizes agree.",
     "match.by_name": (
-        "Process groups are not recorded: calls were matched by record name, which is wrong where ranks run different "
-        "code or there are sub-groups."
+        "The dump does not record process groups: firstnan matched calls by record name, which is wrong where ranks "
+        "run different code or use sub-groups."
     ),
     "match.partial": "Some members of a group have no such call (absent rank or cut file).",
     "match.doubtful": (
@@ -200,7 +202,7 @@ REPORT: dict[str, str] = {
     "section.where": "Where",
     "section.why": "Why",
     "section.spread": "How it spread",
-    "section.symptom": "What is hit",
+    "section.symptom": "What it affects",
     "section.collectives": "Communication calls with NaN or Inf",
     "section.collectives_step": "Communication calls with NaN or Inf, step {step}",
     "section.commands": "Next commands",
@@ -212,13 +214,13 @@ REPORT: dict[str, str] = {
     "line.code": ", at {place}",
     "section.every_call": "All communication calls",
     "section.advice": "What to do next",
-    "section.unjudged": "Why nothing could be judged",
+    "section.unjudged": "Why firstnan cannot judge this dump",
     "section.doubts": "What could change this answer",
     "section.alternatives": "Other candidates",
     "section.consequences": "Bad records that follow from the cause",
-    "section.contained": "Contained: NaN or Inf that went no further",
-    "section.benign": "Left out as harmless",
-    "section.input": "What was looked at",
+    "section.contained": "Contained: NaN or Inf that no later result depends on",
+    "section.benign": "Harmless by rule",
+    "section.input": "What firstnan read",
     "section.records": "Records of {label}",
     "section.record": "Record {index}",
     # Labels of fields and parts of lines.
@@ -247,13 +249,15 @@ REPORT: dict[str, str] = {
     "label.reached": "reached",
     "label.reached_by": "{receivers:ranks}, by {op_name}",
     "label.cast_overflow": "cast to {dtype} overflowed",
-    "advice.turn": "Look at record {index}, {op}, first: the value changed most there, and the rest may be its effect.",
+    "advice.turn": (
+        "Look at record {index}, {op}, first: the value changes most there, and the rest may be its effect."
+    ),
     "advice.excluded_writer": (
-        "If what was ruled out is harmless, rule out {op} as well (--exclude-op) and look at the next answer; if not, "
-        "it was the answer."
+        "If the record that you ruled out is harmless, rule out {op} as well (--exclude-op) and look at the next "
+        "answer. If not, that record is the answer."
     ),
     "advice.where_trap": (
-        "Make the input safe before the operator, such as x / where(y == 0, 1, y): dropping the bad result behind it "
+        "Make the input safe before the operator, such as x / where(y == 0, 1, y). Dropping the bad result after it "
         "repairs the forward pass only."
     ),
     "label.grew": "The value grew at record {index}, {op}: {before} -> {after} (x{factor})",
@@ -281,7 +285,7 @@ REPORT: dict[str, str] = {
     "label.call_number": "#n is the n-th call of that API in its group, counted from 0. Record names count per rank.",
     "label.call_record": "{call} is {op} on {ranks}",
     "label.began_here": "<- began here",
-    "label.passed_over": "Passed over as harmless: {count} results (masks, fresh memory and the like, listed below).",
+    "label.passed_over": "Harmless by rule: {count} results (masks, fresh memory and the like, listed below).",
     "label.benign_rule": "{rule}: {count}, such as {example}",
     "label.benign_words": "{what}, such as {example} ({rule})",
     "label.path": "path",
@@ -320,8 +324,8 @@ REPORT: dict[str, str] = {
     "progress.reading": "reading ranks",
     "progress.ranks": "reading ranks {done}",
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
-    "scan.done": "ranks {ranks} looked at, something suspected on {suspected}; merge the parts of all hosts",
-    "scan.clean": "ranks {ranks} looked at, nothing suspected; merge the parts of all hosts",
+    "scan.done": "read ranks {ranks}, found something suspicious on {suspected}; merge the parts of all hosts",
+    "scan.clean": "read ranks {ranks}, found nothing suspicious; merge the parts of all hosts",
     "output.affected_only": "The file lists affected calls only: part files do not hold the other calls.",
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
@@ -329,14 +333,14 @@ REPORT: dict[str, str] = {
     "setup.rich": "rich (no colours, no progress bar)",
     "demo.what": "The example dump that comes with firstnan: 4 ranks, data parallel 2, tensor parallel 2.",
     "demo.ran": "Ran: {command}",
-    "demo.keep": "To look around in it: firstnan demo --to FOLDER",
+    "demo.keep": "To keep the example and explore it: firstnan demo --to FOLDER",
     "markdown.footer": "Made by firstnan {version}",
     "next.clean": "If your log shows NaN or Inf: dump the step in which it appears, on all ranks, and run this again.",
     "next.incomplete": (
-        'Do not take this for clean: collect what is named under "What could change this answer", then run this again.'
+        'This is not a clean result yet: collect what "What could change this answer" lists, then run this again.'
     ),
     "next.anomaly": (
-        "Look at the records named below with firstnan show, and dump again with risk_level ALL on all ranks."
+        "Look at the records listed below with firstnan show, and dump again with risk_level ALL on all ranks."
     ),
     "next.no_statistics": (
         "Dump again with task 'statistics' and summary_mode 'statistics' (not md5, xor or structure), on all ranks."
@@ -345,11 +349,11 @@ REPORT: dict[str, str] = {
         "Let the job write: call stop() or step() before it ends or is killed (MSProbe also writes every 1000 "
         "records), or dump fewer steps."
     ),
-    "next.unknown": "Fix what is named below, or dump again with task 'statistics' on all ranks.",
+    "next.unknown": "Fix the problems listed below, or dump again with task 'statistics' on all ranks.",
     "advice.loss_scaler": (
-        "First see whether this is damage at all: with a loss scaler, float16 gradients may overflow now and then, "
-        "and the step is skipped. Look in the log for a lowered loss scale, or dump the next step as well: if it "
-        "begins with the very same weights, nothing is broken."
+        "First check whether this is damage at all. With a loss scaler, float16 gradients overflow now and then, and "
+        "the scaler skips the step. Look in the log for a lowered loss scale, or dump the next step as well: if it "
+        "begins with exactly the same weights, nothing is broken."
     ),
     "benign.saturation": "infinities mapped to finite values: {count}",
     "benign.sampling_and_clipping": "sampling and clipping that read a bad value: {count}",

@@ -8,7 +8,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_clean": "仍为有限值的输出：{slots}",
     "evidence.input_bad": "{slot} 在输入时就已不是有限值：Max {max}，Min {min}",
     "evidence.legal_input": "{slot} 中的 -Inf 合法（mask）；由它得到的 NaN 或 +Inf 则不合法",
-    "evidence.excluded_writer": "它的值来自 {before}，而该记录已被排除（--exclude-op）",
+    "evidence.excluded_writer": "它的值来自 {before}，即你用 --exclude-op 剔除的记录",
     "evidence.between": "没有任何记录写出过这个值：它产生于 {before} 之后、{after} 之前",
     "evidence.twin_bad": (
         "它的前向记录 {op_name} 已经出现非有限值：其后的操作（where、masked_fill、选取）舍弃了坏元素，"
@@ -24,7 +24,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "evidence.other_missing": "{ranks:ranks} 同样没有这次调用的记录，也可能是源头",
     "evidence.rank_absent": "没有 rank {rank} 的 dump",
-    "evidence.rank_left_out": "rank {rank} 不在所选范围内：没有查看它的 dump",
+    "evidence.rank_left_out": "rank {rank} 不在本次分析范围内：没有读取它的 dump",
     "evidence.rank_cut": "rank {rank} 的 dump 在 {records} 条完整记录之后中断；最后一条是 {last}",
     "evidence.rank_unreadable": "rank {rank} 的 dump 无法读取：{reason}",
     "evidence.rank_empty": "rank {rank} 的 dump 没有任何记录：运行在首次落盘之前就被终止",
@@ -44,7 +44,9 @@ EVIDENCE: dict[str, str] = {
     "why.bad_parameter": "参数 {name} 在本 step 首次使用时就已不是有限值",
     "why.bad_input": "最外层模块的输入不是有限值：输入数据有问题",
     "why.uninitialised": "{memory} 分配的内存在写入之前就被读取",
-    "why.cast_between": "{before} 的结果为 {value}；{dtype} 的最大有限值为 {limit}；dump 中没有的类型转换使其变为无穷",
+    "why.cast_between": (
+        "{before} 的结果为 {value}；{dtype} 的最大有限值为 {limit}；dump 中没有的类型转换使其变为无穷"
+    ),
     "why.fp16_between": (
         "float16（最大有限值 {limit}）中出现了没有任何记录产生的无穷：某个未被 dump 的 float16 算子或类型转换溢出"
     ),
@@ -70,7 +72,7 @@ EVIDENCE: dict[str, str] = {
     "why.empty_mean": "对 0 个元素求平均：0 除以 0",
     "why.single_elements": "{operator} 作用于单个元素：除以 n - 1 = 0",
     "why.all_ignored": "所有目标都是被忽略的 {value}：对 0 个目标求平均，即 0 除以 0",
-    "why.sqrt_backward": "{operator} 的导数在定义域边缘（{value}）为无穷",
+    "why.sqrt_backward": "{operator} 的导数在定义域边界（{value}）为无穷",
     "why.domain_error": "{slot} 达到 {value}，超出 {operator} 的定义域",
     "why.fp8_scale": "有低精度 dtype 参与：其缩放因子为 0、过小或为无穷",
     "why.large_value": "输入中已有 {value}，虽有限但过大；它的来处不在 dump 中",
@@ -93,26 +95,30 @@ EVIDENCE: dict[str, str] = {
     "evidence.again_run_loss": "重跑的 loss 为 {value}。",
     "evidence.again_run_gradient_norm": "重跑的梯度范数为 {value}。",
     "why.missing_rank_absent": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 没有 dump",
-    "why.missing_rank_left_out": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 不在所选范围内",
+    "why.missing_rank_left_out": (
+        "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 不在本次分析范围内"
+    ),
     "why.missing_rank_cut": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 在此之前中断",
-    "why.missing_rank_unreadable": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 无法读取",
+    "why.missing_rank_unreadable": (
+        "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 无法读取"
+    ),
     "why.missing_rank_empty": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 没有任何记录",
     "why.unmatched_call": "该值由一次通信带来；该通信的另一侧未能匹配",
     "why.received": "该值由通信传入；没有查看发送它的 rank",
     "why.device_fault": (
         "输入最大为 {value}，在 {dtype} 下不可能得到非有限结果，而同一算子在 {ranks:ranks} 上输入量级相同时结果有限"
     ),
-    "reason.contained": "已舍弃：它的值进入 {closer} 后没有再出来",
-    "reason.dropped": "已舍弃：它的值被读取后没有再出来",
-    "reason.dropped_here": "在此舍弃：该值进入后没有再出来",
-    "reason.unread": "之后没有记录读取它的值",
+    "reason.contained": "已丢弃：{closer} 使用了它的值，结果为有限值",
+    "reason.dropped": "已丢弃：后续记录使用了它的值，结果为有限值",
+    "reason.dropped_here": "在此丢弃：该记录使用了这个值，结果为有限值",
+    "reason.unread": "之后没有记录使用它的值",
     "reason.impossible_result": "其结果含有 {value}，超出其输入所允许的范围；但这样大小的值不会产生出错的结果",
     "reason.receive_buffer": "接收缓冲区在收到消息之前的旧数据，会被该调用覆盖",
     "reason.fresh_memory": "刚分配、尚未写入的内存",
     "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
-    "reason.later": "由根因引起：读入了它的值",
+    "reason.later": "由根因引起：使用了根因的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
-    "reason.excluded": "已被用户排除",
+    "reason.excluded": "你已剔除",
     "story.several_dumps": (
         "该路径下不止一份 dump。本结论只针对含 {used} 的那一份；"
         "另有 {count} 份未分析（例如 {names}），请分别以各自的路径分析。"
@@ -142,11 +148,11 @@ EVIDENCE: dict[str, str] = {
     "caveat.skip_gap": "如果使用了 loss scaler，本 step 可能已被跳过：下一份 dump 不是紧接着的 step，无法判断",
     "caveat.skip_thin": "如果使用了 loss scaler，本 step 可能已被跳过：下一个 step 的 dump 中权重太少，无法判断",
     "caveat.skip_changed": "下一个 step 开始时权重已变化：loss scaler 没有跳过更新",
-    "caveat.excluded": "已用 --exclude-op 排除：{names}",
+    "caveat.excluded": "已用 --exclude-op 剔除：{names}",
     "caveat.own_rules": "使用了 --rules 文件中的规则和算子：{names}",
-    "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有排除任何内容",
+    "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有剔除任何内容",
     "caveat.listed_calls": "共有 {count} 次含 NaN 或 Inf 的通信，列出了 {shown} 次",
     "caveat.listed_causes": "共有 {count} 个独立的根因，列出了 {shown} 个",
     "caveat.listed_contained": "共有 {count} 个被阻断的值，列出了 {shown} 个",
-    "caveat.ranks_left_out": "只分析了 {ranks:ranks}：其余 rank 的内容没有看",
+    "caveat.ranks_left_out": "只读取了 {ranks:ranks}：其余 rank 的内容未知",
 }

@@ -6,8 +6,8 @@ HTML: dict[str, str] = {
     # Counted things: {count:records} in another message; rows are the ranks of the heat map.
     "html.count.rows": "{count} 个 rank",
     "html.count.rows.one": "{count} 个 rank",
-    "html.count.places": "{count} 个通信位置",
-    "html.count.places.one": "{count} 个通信位置",
+    "html.count.places": "{count} 个次序",
+    "html.count.places.one": "{count} 个次序",
     "html.count.columns": "{count} 列",
     "html.count.columns.one": "{count} 列",
     "html.count.calls": "{count} 次通信调用",
@@ -42,7 +42,7 @@ HTML: dict[str, str] = {
     "html.nav.modules": "模块",
     "html.nav.calls": "通信调用",
     "html.nav.agreement": "应当一致的 rank",
-    "html.nav.aside": "已排除",
+    "html.nav.aside": "未采纳",
     "html.nav.input": "输入",
     "html.nav.json": "JSON",
     # Search.
@@ -62,7 +62,7 @@ HTML: dict[str, str] = {
     "html.verdict.clean": "正常",
     "html.verdict.unknown": "无法判断",
     "html.complete": "所有 rank 和 step 都已判断",
-    "html.complete.undecided": "所有 rank 和 step 均已判断，部分通信调用未定（见热力图）",
+    "html.complete.undecided": "所有 rank 和 step 均已判断，部分通信调用无法判定（见热力图）",
     "html.map.cause": "根因的异常值从这里进入通信",
     "html.incomplete": "部分输入无法判断",
     "html.looked_at": "{ranks:ranks}，step {steps}，{records:records}",
@@ -78,10 +78,10 @@ HTML: dict[str, str] = {
     # Heat map.
     "html.map.label": "{ranks:rows}、{columns:places}的热力图",
     "html.map.size": "{ranks:rows}，{columns:columns}：step {step} 的 {calls:calls}。",
-    "html.map.causal": "位置按因果顺序排列：每次调用都排在其成员更早的调用之后，因此异常值只能向右传播。",
+    "html.map.causal": "各列按因果次序排列：每次调用都排在其成员更早的调用之后，因此异常值只能向右传播。",
     "html.map.affected_calls": "只显示受影响的调用，因果上最早的在最前。",
     "html.map.not_complete": "远离可疑之处的调用没有画出。",
-    "html.map.merged": "为控制大小，每列合并 {count} 个相邻位置，显示其中最严重的状态。",
+    "html.map.merged": "为控制大小，每列合并 {count} 个相邻次序，显示其中最严重的状态。",
     "html.map.keys": (
         "悬停或方向键：查看单元格。点击或回车：在下方显示详情。拖动：平移。"
         "Ctrl 加滚轮、+ 和 -：缩放。0：全部。Home：最早受影响的调用。"
@@ -92,9 +92,9 @@ HTML: dict[str, str] = {
     "html.map.fit": "全部",
     "html.map.first": "最早受影响的调用",
     "html.map.axis_ranks": "rank",
-    "html.map.axis_places": "因果顺序中的位置",
-    "html.map.where": "rank {rank}，位置 {place}",
-    "html.map.cell": "rank {rank}，位置 {place}：{state}",
+    "html.map.axis_places": "因果次序",
+    "html.map.where": "rank {rank}，次序 {place}",
+    "html.map.cell": "rank {rank}，次序 {place}：{state}",
     "html.map.no_part": "该 rank 在此处不参与任何调用。",
     "html.map.not_listed": "该调用不在报告详细列出的调用之中。",
     "html.state.missing": "缺失",
@@ -103,9 +103,9 @@ HTML: dict[str, str] = {
     "html.cell.s": "自身输入非有限",
     "html.cell.p": "输入正常，结果非有限",
     "html.cell.n": "输入和结果都正常",
-    "html.cell.u": "没有统计量、读取过早，或未查看",
+    "html.cell.u": "没有统计量、读取过早，或未读取",
     "html.cell.m": "没有该调用的记录",
-    "html.cell.c": "非有限，但没有继续传播",
+    "html.cell.c": "非有限，但后续记录没有使用",
     "html.call.records": "记录",
     "html.call.match": "匹配",
     # Spread.
@@ -140,7 +140,7 @@ HTML: dict[str, str] = {
     "html.modules.outside": "不在模块内（{count}）",
     "html.modules.none": "dump 中没有该算子所属模块的信息。",
     # Calls, what was set aside, input, JSON.
-    "html.column.place": "位置",
+    "html.column.place": "次序",
     "html.column.step": "step",
     "html.column.ranks": "rank",
     "html.column.reason": "原因",

@@ -103,7 +103,7 @@ MECHANISMS: dict[str, str] = {
     "mechanism.saved_nonfinite.name": "反向用到了被保存的坏值",
     "mechanism.saved_nonfinite.why": ("前向通过选择或 mask 丢弃了一个坏值，但 autograd 保存了它：反向用它去乘梯度。"),
     "mechanism.saved_nonfinite.advice": ("在保存该值的算子之前就替换坏值，而不是之后：对输入做 mask，而不是对输出。"),
-    "mechanism.sqrt_backward.name": "定义域边缘处的导数",
+    "mechanism.sqrt_backward.name": "导数为无穷",
     "mechanism.sqrt_backward.why": (
         "前向值是有限的，导数却不是：sqrt、norm、pow 在 0 处，acos、asin 在 1 处的斜率为无穷，而 Inf 乘以零梯度得 NaN。"
     ),
@@ -166,9 +166,9 @@ MECHANISMS: dict[str, str] = {
         "在数据流水线中检查该 batch：样本本身、归一化（标准差为零的除法）、解码和数据增强。在 data loader "
         "中加有限值检查可以找到具体样本。"
     ),
-    "mechanism.large_value_propagation.name": "来自上游的异常大值",
+    "mechanism.large_value_propagation.name": "来自前面算子的异常大值",
     "mechanism.large_value_propagation.why": (
-        "一个大得离谱但仍有限的值更早进入，到这里才越过上限：该算子只是显现的位置，不是产生的位置。"
+        "一个远超正常范围但仍有限的值在更早处进入，到这里才超过上限：该算子只是显现问题，并不是产生问题。"
     ),
     "mechanism.large_value_propagation.advice": (
         "查找该值进入的位置，而不是溢出处：可能是单个权重、一个损坏的元素、缩放系数或未初始化的缓冲区。"
@@ -200,7 +200,8 @@ MECHANISMS: dict[str, str] = {
         "或者两次运行的起始状态不同。"
     ),
     "mechanism.transient.advice": (
-        "确认 batch 在重跑的函数之外取得，并把所有随机数生成器和其他状态都交给 guard。然后在同一设备上多次重跑该 step，"
+        "确认 batch 在重跑的函数之外取得，并把所有随机数生成器和其他状态都交给 guard。然后在同一设备上多次重"
+        "跑该 step，"
         "再换一台设备：只在某一台设备上复现的，就是该设备的问题。"
     ),
     "mechanism.unknown.name": "机理未知",

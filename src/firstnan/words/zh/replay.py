@@ -11,7 +11,8 @@ REPLAY: dict[str, str] = {
     ),
     "mechanism.device_fault.advice": (
         "生成复现脚本（firstnan replay PATH --repro DIR），在可疑设备和另一台设备上各运行多次。"
-        "若故障跟随设备，运行厂商诊断工具并隔离该设备；若同型号设备都能复现，附上脚本反馈算子问题；若都不能复现，检查是否有未被记录的参数。"
+        "若故障跟随设备，运行厂商诊断工具并隔离该设备；若同型号设备都能复现，附上脚本反馈算子问题；若都不能复"
+        "现，检查是否有未被记录的参数。"
     ),
     "why.not_reproduced": "输入相同，dump 中 {of} 个元素里有 {count} 个为 NaN 或 Inf，而 CPU 算出的是有限值",
     "why.values_differ": "输入相同，{of} 个元素中有 {count} 个与 CPU 的结果不同，超出舍入误差的范围",
@@ -54,7 +55,9 @@ REPLAY: dict[str, str] = {
     "replay.example_allowed": "位于 {index}：dump {dumped}，CPU {cpu}，float64 {float64}，允许误差 ±{allowed}",
     "replay.share": "rank {rank}：{value}",
     "replay.cut_at": "取自 {index}",
-    "replay.counts": "重算 {records} 条：一致 {agrees} 条，不一致 {blamed} 条，得到同样的 NaN 或 Inf {reproduced} 条。",
+    "replay.counts": (
+        "重算 {records} 条：一致 {agrees} 条，不一致 {blamed} 条，得到同样的 NaN 或 Inf {reproduced} 条。"
+    ),
     "replay.left_out": "另有 {count} 条记录未重算：时间用尽（--budget）。",
     "replay.not_run_count": "{count} 条未重算：{reason:not_run}",
     "replay.collect": "dump 中没有这些记录的元素。以下 MSProbe 配置只采集这些记录，step {step}，{ranks:ranks}：",

@@ -6,7 +6,7 @@ REPORT: dict[str, str] = {
     # The first line: where the value began, in one sentence.
     "verdict.operator": "{value:value} 最早出现在 {ranks}、step {step} 的 {op}（{direction:direction}）：{reason}",
     "verdict.communication": "{value:value} 最早产生于通信：{ranks}、step {step} 的 {op}：{reason}",
-    "verdict.communication.received": "{value:value} 在 {ranks}、step {step} 由 {op} 传入：它产生于其他 rank",
+    "verdict.communication.received": "{value:value} 在 step {step} 经 {op} 传到 {ranks}：它产生于其他 rank",
     "verdict.parameter": (
         "{ranks} 上的参数在 step {step} 首次使用时就已含有 {value:value}，首次使用者为 "
         "{op}（{direction:direction}）：{reason}"
@@ -15,12 +15,12 @@ REPORT: dict[str, str] = {
         "{value:value} 随输入数据进入 {ranks}、step {step}，首次使用者为 {op}（{direction:direction}）：{reason}"
     ),
     "verdict.undumped_operator": (
-        "{value:value} 最早出现在 {ranks}、step {step}，由 dump 中没有的操作产生，在 {op} 之前：{reason}"
+        "{value:value} 最早出现在 {ranks}、step {step}，由 dump 中没有的算子产生，在 {op} 之前：{reason}"
     ),
-    "verdict.undumped_operator.memory": (
-        "{value:value} 最早出现在 {ranks}、step {step} 的内存中，由 {op} 读入：{reason}"
+    "verdict.undumped_operator.memory": "{ranks}、step {step} 的 {op} 从未写入的内存中读到 {value:value}：{reason}",
+    "verdict.undumped_operator.excluded": (
+        "{ranks}、step {step}：{before}（你已用 --exclude-op 剔除）的 {value:value} 进入 {after}"
     ),
-    "verdict.undumped_operator.excluded": ("{ranks}、step {step}：{before}（已被排除）的 {value:value} 进入 {after}"),
     "verdict.undumped_operator.between": (
         "{value:value} 最早出现在 {ranks}、step {step} 的 {before} 与 {after} 之间：{reason}"
     ),
@@ -36,8 +36,8 @@ REPORT: dict[str, str] = {
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 没有 dump：看不到根因"
     ),
     "verdict.missing_rank.left_out": (
-        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 不在所选范围内："
-        "根因在那里或更早的地方，没有查看"
+        "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 不在本次分析范围内：根因"
+        "在那里或更早的地方"
     ),
     "verdict.missing_rank.cut": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump.json 在 {records} 条记"
@@ -52,9 +52,9 @@ REPORT: dict[str, str] = {
     ),
     "verdict.first_run": "step {step} 第一次运行时 {ranks} 上出现 NaN/Inf，重跑后全部正常：{reason}",
     "verdict.several": "{count} 个独立的根因：",
-    "verdict.several_left_out": "NaN 或 Inf 来自 {count} 个不在所选范围内的 rank：",
+    "verdict.several_left_out": "NaN 或 Inf 来自 {count} 个不在本次分析范围内的 rank：",
     "verdict.and_more": "除此之外的独立根因：{count} 个。",
-    "verdict.anomaly": "存在有影响的 NaN 或 Inf，但无法判断其来源。",
+    "verdict.anomaly": "存在有影响的 NaN 或 Inf，但从 dump 中看不出来源。",
     "verdict.clean": "正常：{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。",
     "verdict.clean_incomplete": (
         "可判断的部分（{records} 条记录，step {steps}，{ranks}）正常，但有一部分无法判断：见下文。"
@@ -68,17 +68,17 @@ REPORT: dict[str, str] = {
     "ranks.source.unreadable": "{ranks}，其 dump 无法读取",
     "ranks.source.call": "无，该通信调用本身就是根因（所有输入均有限）",
     "ranks.source.unknown": "未记录",
-    "ranks.none": "没有通信调用读入或输出有影响的 NaN 或 Inf。",
+    "ranks.none": "没有通信调用发送或收到有影响的 NaN 或 Inf。",
     "ranks.anomaly": "但 {ranks:ranks} 上存在异常：用 firstnan analyze {path} 查看其来源和原因。",
     "ranks.anomaly.nowhere": "但仍存在异常：用 firstnan analyze {path} 查看已知的情况。",
     "ranks.count": (
-        "共 {total} 次通信调用：{source} 次有源卡，{propagated} 次输入正常而结果非有限，{undecided} 次未定，"
-        "{normal} 次在所有卡上均正常。"
+        "共 {total} 次通信调用：{source} 次有源卡，{propagated} 次输入正常而结果非有限，{undecided} 次无法判"
+        "定，{normal} 次在所有卡上均正常。"
     ),
     "ranks.contained": "NaN 或 Inf 未被后续记录使用的通信调用不算受影响。",
     "ranks.legend": (
-        "源卡：自身输入非有限。传播卡：输入正常，结果非有限。正常卡：输入和结果都正常。"
-        "未定卡：没有 dump、被截断、没有统计量，或异步结果未刷新。"
+        "源卡：自身输入非有限。传播卡：输入正常，结果非有限。正常卡：输入和结果都正常。无法判定：没有 dump、"
+        "被截断、没有统计量，或异步结果未刷新。"
     ),
     "trace.none": "rank {rank} 上没有有影响的 NaN 或 Inf。",
     "trace.unknown": "无法判断：rank {rank} 上没有可供判断的内容。",
@@ -87,17 +87,17 @@ REPORT: dict[str, str] = {
     "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
     "where.operator": "算子内部：输入正常，结果异常",
     "where.operator.blind": "就记录所见在算子内部：结果异常，输入没有统计值",
-    "where.communication.received": "由其他 rank 传入",
+    "where.communication.received": "从其他 rank 收到",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
     "where.input_data": "输入数据：batch 本身异常",
-    "where.undumped_operator": "两条记录之间：由 dump 中没有的操作产生",
-    "where.undumped_operator.excluded": "在被排除的记录之后：它的值没有其他来源",
+    "where.undumped_operator": "两条记录之间：由 dump 中没有的算子产生",
+    "where.undumped_operator.excluded": "在你剔除的记录之后：它的值没有其他来源",
     "where.first_run": "在该 step 的第一次运行中，那次运行没有记录",
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
     "where.missing_rank.absent": "在没有 dump 的 rank 上",
-    "where.missing_rank.left_out": "在不在所选范围内的 rank 上",
+    "where.missing_rank.left_out": "在本次分析范围之外的 rank 上",
     "where.missing_rank.cut": "在 dump 于根因之前中断的 rank 上",
     "where.missing_rank.unreadable": "在 dump 无法读取的 rank 上",
     "where.missing_rank.empty": "在 dump 没有任何记录的 rank 上",
@@ -154,7 +154,7 @@ REPORT: dict[str, str] = {
     "rank_state.source": "源卡",
     "rank_state.propagated": "传播卡",
     "rank_state.normal": "正常卡",
-    "rank_state.undecided": "未定卡",
+    "rank_state.undecided": "无法判定",
     "match.matched": "调用按通信组、API 和调用序号匹配；类型和大小一致。",
     "match.by_name": ("没有记录通信组：调用按记录名匹配；如果各 rank 运行的代码不同或存在子通信组，结果会有误。"),
     "match.partial": "通信组的部分成员没有该调用（rank 缺失或文件被截断）。",
@@ -188,9 +188,9 @@ REPORT: dict[str, str] = {
     "section.doubts": "可能改变结论的因素",
     "section.alternatives": "其他候选",
     "section.consequences": "由根因引起的异常记录",
-    "section.contained": "未扩散的 NaN 或 Inf",
-    "section.benign": "判为无害",
-    "section.input": "检查范围",
+    "section.contained": "未被后续结果使用的 NaN 或 Inf",
+    "section.benign": "按规则判为无害",
+    "section.input": "读取范围",
     "section.records": "{label} 的记录",
     "section.record": "记录 {index}",
     # Labels of fields and parts of lines.
@@ -221,13 +221,13 @@ REPORT: dict[str, str] = {
     "label.cast_overflow": "转换为 {dtype} 时溢出",
     "advice.turn": "先看第 {index} 条记录 {op}：数值在那里变化最大，其后的可能只是结果。",
     "advice.excluded_writer": (
-        "如果被排除的记录确实无害，请同时排除 {op}（--exclude-op）再看下一个结论；否则它就是根因。"
+        "如果你剔除的记录确实无害，请把 {op} 也剔除（--exclude-op），再看下一个结论；否则它就是根因。"
     ),
     "advice.where_trap": ("在进入算子之前就让输入安全，例如 x / where(y == 0, 1, y)：在其后舍弃坏结果只能修复前向。"),
     "label.grew": "数值在第 {index} 条记录 {op} 处跳变：{before} -> {after}（{factor} 倍）",
     "label.fell": "数值在第 {index} 条记录 {op} 处变为 0：{before} -> {after}",
-    "label.ruled_out": "已排除",
-    "label.kind": "类别",
+    "label.ruled_out": "已剔除",
+    "label.kind": "来源",
     "label.module": "模块",
     "label.code": "代码",
     "label.in_function": "  函数 {function}",
@@ -249,7 +249,7 @@ REPORT: dict[str, str] = {
     "label.call_number": "#n 为该 API 在其通信组内的第 n 次调用（从 0 起）；记录名按 rank 各自编号。",
     "label.call_record": "{call} 在 {ranks} 上为 {op}",
     "label.began_here": "<- 由此开始",
-    "label.passed_over": "判为无害而略过的结果：{count} 个（mask、未写入的内存等，见下文）。",
+    "label.passed_over": "按规则判为无害：{count} 个结果（mask、未写入的内存等，见下文）。",
     "label.benign_rule": "{rule}：{count} 次，例如 {example}",
     "label.benign_words": "{what}，例如 {example}（{rule}）",
     "label.path": "路径",
@@ -261,7 +261,7 @@ REPORT: dict[str, str] = {
     "label.on_rank": "，rank {ranks}",
     "label.on_ranks": "，rank {ranks}",
     "label.such_as": "，例如 ",
-    "column.slot": "位置",
+    "column.slot": "参数",
     "column.dtype": "dtype",
     "column.shape": "shape",
     "column.max": "Max",
@@ -276,12 +276,12 @@ REPORT: dict[str, str] = {
     "column.source": "源卡",
     "column.propagated": "传播卡",
     "column.normal": "正常卡",
-    "column.undecided": "未定卡",
+    "column.undecided": "无法判定",
     "column.total": "总数",
     "column.bad_input": "输入异常 （源卡）",
     "column.became_bad": "结果变坏 （传播卡）",
     "column.stayed_finite": "保持有限 （正常卡）",
-    "column.not_recorded": "没有记录 （未定卡）",
+    "column.not_recorded": "没有记录 （无法判定）",
     "column.inputs": "输入",
     "column.outputs": "输出",
     # Progress, what is not installed, and the demo.
@@ -300,7 +300,7 @@ REPORT: dict[str, str] = {
     "demo.keep": "如需进一步查看：firstnan demo --to 目录",
     "markdown.footer": "由 firstnan {version} 生成",
     "next.clean": "如果日志中出现 NaN 或 Inf：dump 它出现的那个 step，包含所有 rank，然后重新运行本工具。",
-    "next.incomplete": "不要把它当作正常：补齐“可能改变结论的因素”中列出的内容，然后重新运行本工具。",
+    "next.incomplete": "目前还不能认为正常：补齐“可能改变结论的因素”中列出的内容，然后重新运行本工具。",
     "next.anomaly": "用 firstnan show 查看下面列出的记录，并在所有 rank 上用 risk_level ALL 重新 dump。",
     "next.no_statistics": (
         "用 task 'statistics' 和 summary_mode 'statistics' 重新 dump（不要用 md5、xor 或 structure），包含所有 rank。"
