@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstnan.cli.arguments import REPORT_EXIT_CODES
-from firstnan.cli.parser import parser
+from firstnan.cli.parser import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = ["README.md", "README.zh.md"]
@@ -43,4 +43,4 @@ def test_shown_commands_can_be_parsed(readme: str) -> None:
     shown = [words[1:] for words in lines if words[:1] == ["firstnan"]]
     assert shown
     for words in shown:
-        parser().parse_args([{"N": "2", "INDEX": "3"}.get(word, word) for word in words])
+        parse([{"N": "2", "INDEX": "3"}.get(word, word) for word in words])
