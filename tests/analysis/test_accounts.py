@@ -75,7 +75,7 @@ def test_what_is_drawn_from_bad_probabilities_matters(tmp_path: Path) -> None:
     assert the_cause(run.analyze(tmp_path)).op_name == born
 
 
-@pytest.mark.parametrize("harmless", [399, 401, 900])
+@pytest.mark.parametrize("harmless", [257, 395, 399, 401, 900])
 def test_any_number_of_harmless_values_before_a_fault(harmless: int, tmp_path: Path) -> None:
     run = Run()
     rank = run.rank(0)
@@ -154,4 +154,32 @@ def test_what_is_drawn_from_bad_probabilities_matters_outside_of_modules(tmp_pat
     run = Run()
     born = run.rank(0).op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
     run.rank(0).op("Torch.multinomial", [t(NAN), 1], [t(3, 0, dtype="int64", grad=False)])
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+def test_a_value_whose_reader_shows_no_result_is_open(tmp_path: Path) -> None:
+    """Not clean and complete: a call that raised in the middle of the step took the NaN in."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], [t(1.0)]):
+        rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)])
+        del rank.data[rank.op("Torch.cholesky", [t(NAN)], [])]["output"]
+    trained(rank)
+    report = run.analyze(tmp_path)
+    assert (report.verdict, report.complete, report.exit_code) == (Verdict.CLEAN, False, 4)
+    assert "open_values" in [problem.kind.value for problem in report.input.problems]
+
+
+def test_a_loss_whose_gradient_stands_far_behind(tmp_path: Path) -> None:
+    """In a long dump, among harmless values: what is looked at first does not reach its backward record."""
+    run = Run()
+    rank = run.rank(0)
+    for _ in range(300):
+        padded_row(rank)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=())])
+    rank.skip(700)
+    rank.backward(born, [t(1.0, shape=())], [t(1.0)])
+    rank.skip(700)
+    padded_row(rank)
+    rank.skip(700)
     assert the_cause(run.analyze(tmp_path)).op_name == born

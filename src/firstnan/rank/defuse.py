@@ -258,7 +258,6 @@ class Flow:
         if not bad_out and not sending and not self._written_in_place(record, bad_in) and proves_a_drop(record):
             if short_api(record.name) in PARTIAL_OVERWRITES and not record.outputs:
                 self._patched.setdefault(record.inputs[0].numel, []).extend((record.index, value) for value in live)
-                self.unproven.add(record.index)
                 return
             selector = self.book.is_(record.name, OperatorKind.SELECTOR)
             saturator = self.book.is_(record.name, OperatorKind.SATURATOR)
@@ -286,7 +285,6 @@ class Flow:
                 continue
             for at, value in self._patched.pop(tensor.numel):
                 self.absorbed[at] = OperatorKind.SELECTOR
-                self.unproven.discard(at)
                 self._shut.append(value)
                 self._close(value)
 

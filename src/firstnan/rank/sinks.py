@@ -251,6 +251,8 @@ def _unread(flow: Flow, record: Record) -> Ending:
         return Ending.BEYOND if flow.ends_near(record.index) else Ending.GRADIENT
     if record.index in flow.unproven:
         return Ending.OPEN
+    if _starts_backward(flow, record):
+        return Ending.LOSS
     structure = flow.structure
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
@@ -259,6 +261,15 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
     return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
+
+
+def _starts_backward(flow: Flow, record: Record) -> bool:
+    """A scalar with a gradient of its own: a part of the loss, also where its backward record stands far behind."""
+    if record.name.kind is not RecordKind.API or not record.outputs or any(t.shape != () for t in record.outputs):
+        return False
+    backward = flow.structure.by_name.get(record.name.full.replace(".forward", ".backward"))
+    is_gradient = backward is not None and backward.name.direction is Direction.BACKWARD
+    return is_gradient and backward is not None and all(t.shape == () for t in backward.inputs)
 
 
 def _may_be_read_later(flow: Flow, record: Record, blind_from: int) -> bool:

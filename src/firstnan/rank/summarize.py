@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.answer.model import RunUp, SymptomKind
-from firstnan.dump.problems import ProblemKind
+from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import packed
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.view import RankView
@@ -85,6 +85,7 @@ def suspected(
         made=log.made(),
         mentioned=packed(log.ranks),
         suspect=over.suspect,
+        problems=(*clean.problems, *_open_ends(view, flow, events)),
         horizon=focus.horizon,
         events=_with_surroundings(view, flow, events),
         saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated, watch.book),
@@ -151,6 +152,17 @@ def _ends_blind(view: RankView) -> bool:
     if not any(problem.kind is ProblemKind.PARTLY_NO_STATISTICS for problem in over.problems):
         return False
     return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
+
+
+def _open_ends(view: RankView, flow: Flow, events: Sequence[Event]) -> Iterator[Problem]:
+    """What nobody can tell the end of: values whose reader shows no result, and where the run ended."""
+    folder = view.overview.folder
+    if flow.structure.unfinished is not None and any(event.is_live for event in events):
+        yield Problem(ProblemKind.ENDED_INSIDE, folder.step, folder.rank, folder.label, flow.structure.unfinished)
+    left = [e.record.name.full for e in events if Ending.OPEN in e.endings and not (e.is_live or e.communications)]
+    if left:
+        more = f"{len(left)} values (first: {left[0]})"
+        yield Problem(ProblemKind.OPEN_VALUES, folder.step, folder.rank, folder.label, more, judged=False)
 
 
 class _Decision(Struct, frozen=True):

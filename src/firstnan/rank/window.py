@@ -35,7 +35,7 @@ BACK = 200
 """Records before a suspect that are looked at."""
 AHEAD = 256
 """Records behind the first suspect that are looked at."""
-NARROW = (2, 8)
+NARROW = (4, 24)
 """Records before and behind a further suspect that are looked at, until one of them decides."""
 GROWTH = 4
 """A window behind a value that nothing has read yet grows by this factor."""
@@ -64,6 +64,7 @@ class Focus:
         self._view = view
         self._width = AHEAD
         self._count = 1
+        self._at_end = False
         self._wide: set[int] = set()
         self.windows: list[Window] = []
         if whole or self.end <= SMALL:
@@ -79,9 +80,17 @@ class Focus:
         return None if self.next is None else self.windows[-1].stop
 
     def extend(self, *, lengthen: bool) -> bool:
-        """More windows, at the next suspects, or a longer last one; False when there are no suspects left."""
+        """More windows, at the next suspects, or a longer last one; False when nothing is left to look at.
+
+        Behind the last suspect a wide window tells what the last values were: the loss, say, whose gradient is finite.
+        """
         if self.next is None:
-            return False
+            last = self.windows[-1]
+            if self._at_end or last.stop == self.end:
+                return False
+            self._at_end = True
+            self.windows[-1] = Window(last.start, min(last.stop + AHEAD, self.end))
+            return True
         if lengthen:
             self._width = min(self._width * GROWTH, FAR)
             last = self.windows[-1]

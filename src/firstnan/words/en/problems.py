@@ -22,6 +22,10 @@ PROBLEMS: dict[str, str] = {
         "firstnan cannot judge anything. Dump again with task 'statistics' and summary_mode 'statistics' (not md5, "
         "xor or structure)."
     ),
+    "problem.open_values": "NaN or Inf whose reader has no recorded result",
+    "problem.open_values.effect": "Nothing shows whether these values went on: they may matter.",
+    "problem.ended_inside": "the run ended inside a module or call",
+    "problem.ended_inside.effect": "What was bad there when it ended counts as an anomaly.",
     "problem.settled_operands": "some operands have no Max/Min, and their records' results are finite",
     "problem.settled_operands.effect": "Their results are finite, so the answer does not depend on them.",
     "problem.partly_no_statistics": "some records have no Max/Min",
