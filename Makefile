@@ -12,7 +12,7 @@ PACKAGE := $(VENV)/package-$(HERE)
 # One after the other, whatever MAKEFLAGS say: the tests come last.
 .NOTPARALLEL:
 
-.PHONY: healthy help demo test browser torch torch-where-it-is lint types package skill docs cluster unit format readme clean test-oldest audit bundle fuzz
+.PHONY: bench healthy help demo test browser torch torch-where-it-is lint types package skill docs cluster unit format readme clean test-oldest audit bundle fuzz
 
 help:
 	@echo "make demo     find the NaN in the example dump (examples/dp2-tp2)"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-oldest   tests with the oldest and the newest dependencies"
 	@echo "make audit    known vulnerabilities of the dependencies"
 	@echo "make fuzz     broken inputs for FUZZ_SECONDS (60), at random or led by coverage"
+	@echo "make bench    how time and memory grow with ranks, steps, records; fails where it is more than in proportion"
 	@echo "make healthy  healthy models under MSProbe: every dump has to be clean (a Python with torch, TORCH_PYTHON)"
 	@echo "make format   format the code"
 	@echo "make docs     the documentation as a site: build/site/index.html"
@@ -101,6 +102,9 @@ bundle: $(READY)
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)
 	$(VENV)/bin/python fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+bench: $(READY)
+	$(VENV)/bin/python benchmarks/scale.py
 
 # Torch, transformers and mindstudio-probe are too much for every environment: the Python that has them is named.
 TORCH_PYTHON ?= python3
