@@ -240,6 +240,8 @@ def test_sharded_models(tmp_path: Path) -> None:
     assert [(found, off) for _, found, off in guarded] == [([(BAD_STEP, True)], None)] * 2
     first = firstnan.analyze(tmp_path / "d").root_causes[0]
     assert (first.rank, first.op_name) == (BAD_RANK, "Torch.exp.0.forward")
+    dump = tmp_path / "d" / f"step{BAD_STEP}" / f"rank{BAD_RANK}" / "dump.json"
+    assert not [name for name in json.loads(dump.read_text())["data"] if name.startswith("fsdp.")]
 
 
 def _calls(rank: int, out: Path) -> None:

@@ -54,6 +54,12 @@ _OPERATOR_CODES = ("BINARY_", "INPLACE_", "UNARY_", "COMPARE_")
 _NAMESPACES: Mapping[str, str] = {"aten": "Aten", "npu": "NPU", "mindspeed": "MindSpeed"}
 """Namespaces of ``torch.ops`` with a prefix of their own; others keep their name."""
 
+_INTERNAL = frozenset(
+    ["_c10d_functional", "_c10d_functional_autograd", "c10d", "fsdp", "higher_order", "inductor", "prims", "symm_mem"]
+)
+"""Namespaces in which PyTorch keeps its own bookkeeping: buffers that are not filled yet, calls that are recorded as
+communication."""
+
 _SILENT = frozenset(
     [
         "__bool__",
@@ -182,7 +188,7 @@ def _op_name(function: Function) -> ApiName | None:
         return None
     packet = function.overloadpacket if isinstance(function, torch._ops.OpOverload) else function
     namespace, _, name = packet._qualified_op_name.partition("::")
-    return None if name in _SILENT else ApiName(_NAMESPACES.get(namespace, namespace), name)
+    return None if name in _SILENT or namespace in _INTERNAL else ApiName(_NAMESPACES.get(namespace, namespace), name)
 
 
 def _is_operator(caller: FrameType) -> bool:
