@@ -25,7 +25,7 @@ from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.rank.excerpt import Excerpt
 from firstnan.rank.roster import Roster
-from firstnan.run import child_process, engines, pipeline
+from firstnan.run import child_process, engines, lookups, pipeline
 from reporters.sample_reports import ALL, ANOMALY, CLEAN, UNKNOWN
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
@@ -61,7 +61,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made = Calls(ANOMALY)
     monkeypatch.setattr(pipeline, "analyze", made.analyze)
     monkeypatch.setattr(pipeline, "trace", made.trace)
-    monkeypatch.setattr(pipeline, "rosters", made.rosters)
+    monkeypatch.setattr(lookups, "rosters", made.rosters)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     return made
 
@@ -425,7 +425,7 @@ def test_show_prints_the_records(
         name = RecordName("Torch.exp.0.forward", RecordKind.API, "Torch", "exp", "", 0, Direction.FORWARD)
         return Excerpt(0, rank, "step0/rank2", 7, (Record(name, 7, (), ()),), 20)
 
-    monkeypatch.setattr(pipeline, "show", show, raising=False)
+    monkeypatch.setattr(lookups, "show", show)
     code, out, err = run(["show", dump, "--rank", "2", "--at", "7", "--around", "3"], capsys)
     assert (code, err) == (0, "")
     assert "Torch.exp.0.forward" in out
@@ -445,7 +445,7 @@ def test_show_of_a_rank_folder_needs_no_number(capsys: pytest.CaptureFixture[str
 
 
 def test_rules_prints_what_is_in_force(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "rules_text", lambda path: f"rules of {path}\n", raising=False)
+    monkeypatch.setattr(lookups, "rules_text", lambda path: f"rules of {path}\n")
     assert run(["rules", "--rules", "mine.toml"], capsys) == (0, "rules of mine.toml\n", "")
 
 

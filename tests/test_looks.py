@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from firstnan.dump.folders import RankFolder
+from firstnan.dump.options import Options
 from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.operators import table
 from firstnan.run import dispatch
 from firstnan.run.engine import Engine, Failed, Node, Place
 
@@ -30,15 +32,17 @@ class Dead:
 
 def test_a_record_that_could_not_be_looked_for_is_told() -> None:
     """Its rank was read before: the answer is as complete as it was."""
-    failed: list[Problem] = []
-    assert dispatch.record((THERE,), Dead(), failed, 0, 3, "Torch.exp.0.forward") is None
-    assert failed == [Problem(ProblemKind.WORKER_FAILED, 0, 3, "step0/rank3", "the node is gone", judged=True)]
+    files = dispatch.RankFiles((THERE,), Dead(), table.load(), Options())
+    assert files.record(0, 3, "Torch.exp.0.forward") is None
+    assert files.problems() == [
+        Problem(ProblemKind.WORKER_FAILED, 0, 3, "step0/rank3", "the node is gone", judged=True)
+    ]
 
 
 def test_a_rank_that_is_not_there_is_no_failure() -> None:
-    failed: list[Problem] = []
-    assert dispatch.record((THERE,), Dead(), failed, 0, 4, "Torch.exp.0.forward") is None
-    assert failed == []
+    files = dispatch.RankFiles((THERE,), Dead(), table.load(), Options())
+    assert files.record(0, 4, "Torch.exp.0.forward") is None
+    assert files.problems() == []
 
 
 def test_where_it_could_not_be_looked_for_a_record_may_be_there() -> None:

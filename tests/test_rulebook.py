@@ -13,7 +13,7 @@ from firstnan.dump.errors import UsageError
 from firstnan.dump.names import parse_name
 from firstnan.operators import table
 from firstnan.operators.table import Computes, OperatorKind, operator_label, short_api
-from firstnan.run import pipeline
+from firstnan.run import lookups
 
 BOOK = table.load()
 
@@ -105,8 +105,8 @@ def test_rules_in_force_can_be_written_and_read_again(tmp_path: Path) -> None:
     again = tmp_path / "again.toml"
     again.write_text(table.render(book), encoding="utf-8")
     assert (table.load(again).rules, table.load(again).operators) == (book.rules, book.operators)
-    assert pipeline.rules_text(None) == table.default_text()
-    assert pipeline.rules_text(made) == table.render(book)
+    assert lookups.rules_text(None) == table.default_text()
+    assert lookups.rules_text(made) == table.render(book)
 
 
 @pytest.mark.parametrize(

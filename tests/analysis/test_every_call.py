@@ -10,13 +10,13 @@ import pytest
 from analysis.made_runs import INF, NAN, Run, p2p_op, t
 from firstnan.answer.model import CollectiveReport
 from firstnan.cli import main as cli
-from firstnan.run import pipeline
+from firstnan.run import lookups, pipeline
 from firstnan.step.every_call import EveryCall
 
 
 def every(run: Run, folder: Path) -> list[CollectiveReport]:
     run.write(folder)
-    return list(EveryCall(pipeline.analyze(folder), pipeline.rosters(folder)))
+    return list(EveryCall(pipeline.analyze(folder), lookups.rosters(folder)))
 
 
 def states(call: CollectiveReport) -> tuple[tuple[int, ...], ...]:

@@ -23,7 +23,8 @@ from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.printable import printable
 from firstnan.rank.roster import Roster
 from firstnan.read.scan.search import HAS_STRINGZILLA
-from firstnan.run import pipeline
+from firstnan.run import lookups, pipeline
+from firstnan.run.paths import Paths
 from firstnan.show import Format, Settings, View, load, mission_files, render
 from firstnan.show.console import HAS_RICH
 from firstnan.show.outline.headline import causes_on
@@ -63,7 +64,7 @@ def _every_call(path: Sequence[Path], report: Report, options: Options, language
 
     def read() -> list[Roster]:
         with ReadingProgress(language) as progress:
-            return pipeline.rosters(path, options, progress)
+            return lookups.rosters(path, options, progress)
 
     return EveryCall(report, worked(options, read))
 
@@ -140,10 +141,10 @@ def deliver(report: Report, form: Format, settings: Settings, chosen: argparse.N
 def _rank(chosen: argparse.Namespace, options: Options) -> int:
     if chosen.rank is not None:
         return int(chosen.rank)
-    return worked(options, lambda: pipeline.only_rank(chosen.path, options))
+    return worked(options, lambda: lookups.only_rank(chosen.path, options))
 
 
-def read(path: pipeline.Paths, settings: Settings, options: Options) -> Report:
+def read(path: Paths, settings: Settings, options: Options) -> Report:
     say_what_is_lacking(settings.language)
 
     def read() -> Report:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +17,8 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
+from firstnan.rank.magnitudes import Magnitudes
+from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import nodes as node_layouts
 from firstnan.read.layout import path_layouts
@@ -127,72 +128,70 @@ def again(
     return found
 
 
-def answers(
-    folders: tuple[RankFolder, ...],
-    book: Rulebook,
-    options: Options,
-    engines: Engines,
-    questions: Collection[Question],
-) -> list[RankSummary]:
-    """The answers alone."""
-    return [answer for _, answer in again(folders, book, options, engines, questions)]
-
-
-def call_sites(
-    folders: tuple[RankFolder, ...], engines: Engines, step: int, rank: int, names: Collection[str]
-) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
-    """Where records of one rank were called from."""
-    from firstnan.read.callers import call_site
-
-    folder = _folder(folders, step, rank)
-    if folder is None:
-        return {}, ()
-    found = _there(folder, partial(call_site.read, names=names), engines)
-    return ({}, (rank_passes.failure(folder, found.reason),)) if isinstance(found, Failed) else found
-
-
-def magnitudes(
-    folders: tuple[RankFolder, ...], book: Rulebook, engines: Engines, rank: int, steps: Sequence[int]
-) -> list[Magnitudes]:
-    """The largest values of a rank in some steps; a step that cannot be read is left out."""
-    asked = [folder for folder in folders if folder.rank == rank and folder.step in steps]
-    found = _engine_for(asked, engines).map(partial(rank_passes.magnitudes_of, book=book), asked)
-    return sorted((one for _, one in found if not isinstance(one, Failed)), key=lambda one: one.step)
-
-
-def near_limit(folders: tuple[RankFolder, ...], engines: Engines) -> list[int]:
-    """The ranks of the last step on which a value is beyond 1 % of the largest float32."""
-    from firstnan.read.scan.large_values import holds_large  # only where several steps are dumped
-
-    last = max((folder.step for folder in folders), default=0)
-    asked = [folder for folder in folders if folder.step == last]
-    found = _engine_for(asked, engines).map(holds_large, asked)
-    return sorted(asked[position].rank for position, large in found if large is True)
-
-
-def record(
-    folders: tuple[RankFolder, ...], engines: Engines, failed: list[Problem], step: int, rank: int, name: str
-) -> Record | None:
-    """One record of one rank; that it could not be looked for is added to ``failed``."""
-    folder = _folder(folders, step, rank)
-    if folder is None:
-        return None
-    found = _there(folder, partial(rank_passes.find, name=name), engines)
-    if isinstance(found, Failed):
-        failed.append(replace(rank_passes.failure(folder, found.reason), judged=True))  # its first look stands
-        return None
-    return found
-
-
 _operators = rank_passes.operators
 
 
-@dataclass(frozen=True, slots=True)
 class RankFiles:
-    """Implements :class:`firstnan.agree.sources.Sources` over the ranks' files."""
+    """Implements :class:`firstnan.run.access.RankAccess` over the ranks' files."""
 
-    folders: tuple[RankFolder, ...]
-    engines: Engines
+    def __init__(self, folders: tuple[RankFolder, ...], engines: Engines, book: Rulebook, options: Options) -> None:
+        self.folders = folders
+        self.engines = engines
+        self._book = book
+        self._options = options
+        self._failed: list[Problem] = []
+
+    def survey(self, progress: Progress | None) -> list[RankSummary]:
+        """The first pass: a summary of every rank."""
+        work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops)
+        return at_each(self.folders, work, rank_passes.lost, self.engines, progress, Sharing().summary)
+
+    def answers(self, questions: Collection[Question]) -> list[RankSummary]:
+        return [answer for _, answer in again(self.folders, self._book, self._options, self.engines, questions)]
+
+    def call_sites(
+        self, step: int, rank: int, names: Collection[str]
+    ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
+        from firstnan.read.callers import call_site
+
+        folder = _folder(self.folders, step, rank)
+        if folder is None:
+            return {}, ()
+        found = _there(folder, partial(call_site.read, names=names), self.engines)
+        return ({}, (rank_passes.failure(folder, found.reason),)) if isinstance(found, Failed) else found
+
+    def record(self, step: int, rank: int, name: str) -> Record | None:
+        folder = _folder(self.folders, step, rank)
+        if folder is None:
+            return None
+        found = _there(folder, partial(rank_passes.find, name=name), self.engines)
+        if isinstance(found, Failed):
+            self._failed.append(
+                replace(rank_passes.failure(folder, found.reason), judged=True)
+            )  # its first look stands
+            return None
+        return found
+
+    def magnitudes(self, rank: int, steps: Sequence[int]) -> list[Magnitudes]:
+        asked = [folder for folder in self.folders if folder.rank == rank and folder.step in steps]
+        found = _engine_for(asked, self.engines).map(partial(rank_passes.magnitudes_of, book=self._book), asked)
+        return sorted((one for _, one in found if not isinstance(one, Failed)), key=lambda one: one.step)
+
+    def near_limit(self) -> list[int]:
+        from firstnan.read.scan.large_values import holds_large  # only where several steps are dumped
+
+        last = max((folder.step for folder in self.folders), default=0)
+        asked = [folder for folder in self.folders if folder.step == last]
+        found = _engine_for(asked, self.engines).map(holds_large, asked)
+        return sorted(asked[position].rank for position, large in found if large is True)
+
+    def problems(self) -> list[Problem]:
+        return self._failed
+
+    def nowhere(self, rejected: Sequence[str]) -> list[str]:
+        """Rejected answers that no rank has."""
+        held = [(folder.rank, folder) for folder in self.folders]
+        return nowhere(rejected, held, lambda folder, name: has(folder, name, self.engines))
 
     def calls(
         self, step: int, rank: int, prints: RankPrints, places: Collection[int]

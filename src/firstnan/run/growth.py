@@ -6,31 +6,41 @@ rank that holds a value beyond 1 % of the largest float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from firstnan.answer.model import Note, Report
 from firstnan.causes.growth import run_up_steps
 from firstnan.causes.mechanisms.divergence import OVERFLOWS, divergence
-from firstnan.rank.magnitudes import Magnitudes
+from firstnan.run.access import RankAccess
 
 MOST = 8
 """Steps that are read again."""
 LEAST = 3
 """Steps of a rank without which nothing can be said to grow."""
 
-Lookup = Callable[[int, Sequence[int]], Sequence[Magnitudes]]
-"""Rank and steps -> the magnitudes of those that could be read, by step."""
+
+def add(report: Report, steps: Mapping[int, Collection[int]], files: RankAccess) -> Report:
+    """The report with what grew over the steps before its first cause, or towards a limit; ``steps``: step -> ranks."""
+    if report.root_causes:
+        return _before_cause(report, steps, files)
+    ranks = files.near_limit() if len(steps) >= LEAST else []
+    for rank in ranks:
+        there = _steps_of(rank, steps)[-MOST:]
+        if len(there) >= LEAST and (grown := run_up_steps(files.magnitudes(rank, there), None)):
+            first = grown[0]
+            note = Note("caveat.growing", {"rank": rank, "since": first.since, "name": first.name})
+            return replace(report, run_up_steps=grown, caveats=(*report.caveats, note))
+    return report
 
 
-def add(report: Report, there: Mapping[int, Collection[int]], lookup: Lookup) -> Report:
-    """The report with what grew before its first cause; ``there``: rank -> its steps."""
+def _before_cause(report: Report, steps: Mapping[int, Collection[int]], files: RankAccess) -> Report:
     cause = report.root_causes[0]
-    steps = sorted(step for step in there.get(cause.rank, ()) if step <= cause.step)[-MOST:]
-    if len(steps) < LEAST or cause.mechanism.kind not in OVERFLOWS:
+    there = [step for step in _steps_of(cause.rank, steps) if step <= cause.step][-MOST:]
+    if len(there) < LEAST or cause.mechanism.kind not in OVERFLOWS:
         return report
-    grown = run_up_steps(lookup(cause.rank, steps), cause.step)
+    grown = run_up_steps(files.magnitudes(cause.rank, there), cause.step)
     mechanism = divergence(grown)
     if mechanism is None:
         return report
@@ -39,12 +49,5 @@ def add(report: Report, there: Mapping[int, Collection[int]], lookup: Lookup) ->
     return replace(report, run_up_steps=grown, root_causes=(first, *report.root_causes[1:]))
 
 
-def near_limit(report: Report, there: Mapping[int, Collection[int]], ranks: Sequence[int], lookup: Lookup) -> Report:
-    """A report without any bad value, with what grew on the first of the ranks that hold values near a limit."""
-    for rank in ranks:
-        steps = sorted(there.get(rank, ()))[-MOST:]
-        if len(steps) >= LEAST and (grown := run_up_steps(lookup(rank, steps), None)):
-            first = grown[0]
-            note = Note("caveat.growing", {"rank": rank, "since": first.since, "name": first.name})
-            return replace(report, run_up_steps=grown, caveats=(*report.caveats, note))
-    return report
+def _steps_of(rank: int, steps: Mapping[int, Collection[int]]) -> list[int]:
+    return sorted(step for step, ranks in steps.items() if rank in ranks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,14 +18,15 @@ from firstnan.dump.errors import OutputError, UsageError
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.options import Options, Progress
-from firstnan.dump.problems import Problem
 from firstnan.dump.records import Direction, RecordKind
+from firstnan.operators import table
 from firstnan.read.records import full_reader
 from firstnan.replaying import process
 from firstnan.replaying.job import Job, Task
 from firstnan.report import call_sites
-from firstnan.run import dispatch, engines, pipeline, rank_passes
-from firstnan.run.pipeline import Paths
+from firstnan.run import engines, pipeline, rank_passes
+from firstnan.run.dispatch import RankFiles
+from firstnan.run.paths import Paths, as_paths, find
 
 BUDGET = 600.0
 """Seconds in which all records of ranks are run, unless another budget is given."""
@@ -92,7 +92,7 @@ def write_repro(path: Paths, report: Report, request: Request, folder: Path) -> 
 
 def _folders(path: Paths, options: Options) -> tuple[RankFolder, ...]:
     with engines.opened(options) as workers:
-        return pipeline.find(pipeline.as_paths(path), options, workers).folders
+        return find(as_paths(path), options, workers).folders
 
 
 def _places(folders: Iterable[RankFolder]) -> dict[tuple[int, int], Path]:
@@ -186,18 +186,17 @@ def _put_together(
     *,
     asked: str | None,
 ) -> Report:
-    failed: list[Problem] = []
     with engines.opened(options) as workers:
-        record = partial(dispatch.record, folders, workers, failed)
+        files = RankFiles(folders, workers, table.load(options.rules), options)
         before = report.root_causes
-        judged = with_replays(report, answers, record)
-        sites = call_sites.add(judged, partial(dispatch.call_sites, folders, workers))
+        judged = with_replays(report, answers, files.record)
+        sites = call_sites.add(judged, files.call_sites)
     causes = tuple(
         cause if cause in before else replace(with_site, advice=advice.advice(with_site, operators=True))
         for cause, with_site in zip(judged.root_causes, sites.root_causes, strict=True)
     )
     return pipeline.with_problems(
-        replace(judged, root_causes=causes, replayed=_summary(judged, tasks, answers, asked)), failed
+        replace(judged, root_causes=causes, replayed=_summary(judged, tasks, answers, asked)), files.problems()
     )
 
 

@@ -27,6 +27,7 @@ from firstnan.dump.records import Record
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
+from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
@@ -49,7 +50,8 @@ from firstnan.run.parts import (
     packed_operators,
     read,
 )
-from firstnan.run.pipeline import Paths
+from firstnan.run.paths import Paths, as_paths, check_readable, shown
+from firstnan.run.pipeline import Surveyed
 from firstnan.run.second_pass import Question, with_known_calls
 
 MAX_SITES = 4
@@ -77,14 +79,14 @@ def scan(
     options = options or Options()
     book = table.load(options.rules)
     with engines.opened(options) as workers:
-        found = dispatch.find(pipeline.as_paths(path), options, workers, whole=False)
+        found = dispatch.find(as_paths(path), options, workers, whole=False)
         several = len(found.found_steps) > 1
         work = partial(_scan_rank, book=book, excluded=options.exclude_ops, weights=several)
         seen = dispatch.at_each(found.folders, work, _lost, workers, progress)
         seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
         part = Part(
             host=socket.gethostname(),
-            path=pipeline.shown(pipeline.as_paths(path)),
+            path=shown(as_paths(path)),
             rules=table.render(book),
             excluded=options.exclude_ops,
             ranks=tuple(seen),
@@ -202,13 +204,12 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
     options = options or Options()
     with engines.opened(options) as workers:
         desk = _Desk(parts, options, workers)
-        pipeline.check_readable(desk.path, [part.summary for part in desk.kept.values()])
-        report = desk.conclude(problems)
-    return pipeline.with_problems(report, desk.problems())
+        check_readable(desk.path, [part.summary for part in desk.kept.values()])
+        return desk.conclude(problems)
 
 
 class _Desk:
-    """Where questions about ranks are answered: from the parts, or from files where these can be reached."""
+    """Implements :class:`firstnan.run.access.RankAccess` over parts, and over files where these can be reached."""
 
     def __init__(self, parts: Sequence[Part], options: Options, workers: Engines) -> None:
         parts = _in_order(parts)
@@ -239,17 +240,12 @@ class _Desk:
         asked = {
             rank for part in self._parts for rank in (part.layout.found_ranks if part.asked is None else part.asked)
         }
-        return pipeline.conclude(
+        surveyed = Surveyed(
             path=self.path,
-            book=self._book,
             summaries=[part.summary for part in self.kept.values()],
             problems=[*self.layout.problems, *problems],
             known=known,
             left_out=sorted(set(known) - asked),
-            ask=self._ask,
-            sites=self._sites,
-            record=self._record,
-            sources=self,
             excluded=self._options.exclude_ops,
             nowhere=dispatch.nowhere(
                 self._options.exclude_ops,
@@ -257,6 +253,7 @@ class _Desk:
                 lambda part, name: (part.records or {}).get(name) is not None,
             ),
         )
+        return pipeline.conclude(surveyed, self, self._book)
 
     def answered(self, place: Place, part: RankPart) -> RankPart:
         """A rank's part with all that was read from its files."""
@@ -274,26 +271,26 @@ class _Desk:
             for place, what in sorted(self._lacking.items())
         ]
 
-    def _ask(self, questions: Collection[Question]) -> list[RankSummary]:
-        answers: list[RankSummary] = []
+    def answers(self, questions: Collection[Question]) -> list[RankSummary]:
+        found: list[RankSummary] = []
         left: list[Question] = []
         for question in questions:
             part = self.kept[question.summary.step, question.summary.rank]
             answer = _from_part(part, question)
             if answer is not None:
-                answers.append(answer)
+                found.append(answer)
             elif _is_reachable(part):
                 left.append(question)
             else:
-                answers.append(self._unanswered(part, question))
+                found.append(self._unanswered(part, question))
         if left:
             folders = tuple(part.folder for part in self.kept.values())
             for question, summary in dispatch.again(folders, self._book, self._options, self._workers, left):
-                answers.append(summary)
+                found.append(summary)
                 if not question.is_count:
                     looked = Answered.to(question, summary)
                     self._looks.setdefault((summary.step, summary.rank), []).append(looked)
-        return answers
+        return found
 
     def _unanswered(self, part: RankPart, question: Question) -> RankSummary:
         summary = question.summary
@@ -308,7 +305,7 @@ class _Desk:
         problem = Problem(ProblemKind.NOT_REACHED, summary.step, summary.rank, summary.label, detail, judged=False)
         return replace(summary, problems=(*summary.problems, problem))
 
-    def _sites(
+    def call_sites(
         self, step: int, rank: int, names: Collection[str]
     ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
         part = self.kept.get((step, rank))
@@ -325,7 +322,7 @@ class _Desk:
         found = {name: known[name].site for name in names if name in known}
         return found, tuple(dict.fromkeys(p for name in found for p in known[name].problems))
 
-    def _record(self, step: int, rank: int, name: str) -> Record | None:
+    def record(self, step: int, rank: int, name: str) -> Record | None:
         part = self.kept.get((step, rank))
         if part is None:
             return None
@@ -340,6 +337,12 @@ class _Desk:
         if found is None:
             self._lacking.setdefault((step, rank), f"the record {name}, to compare it")
         return found
+
+    def magnitudes(self, rank: int, steps: Sequence[int]) -> list[Magnitudes]:
+        return self._reached(part for part in self.kept.values() if _is_reachable(part)).magnitudes(rank, steps)
+
+    def near_limit(self) -> list[int]:
+        return self._reached(part for part in self.kept.values() if _is_reachable(part)).near_limit()
 
     # -- firstnan.agree.sources.Sources -----------------------------------------------------------------
 
@@ -379,7 +382,10 @@ class _Desk:
     def _files(self, step: int, ranks: Collection[int]) -> dispatch.RankFiles:
         """The ranks whose files can be reached."""
         parts = [part for rank in ranks if (part := self.kept.get((step, rank))) is not None and _is_reachable(part)]
-        return dispatch.RankFiles(tuple(part.folder for part in parts), self._workers)
+        return self._reached(parts)
+
+    def _reached(self, parts: Iterable[RankPart]) -> dispatch.RankFiles:
+        return dispatch.RankFiles(tuple(part.folder for part in parts), self._workers, self._book, self._options)
 
 
 def _in_order(parts: Sequence[Part]) -> Sequence[Part]:

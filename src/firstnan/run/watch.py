@@ -27,6 +27,7 @@ from firstnan.read.layout import path_layouts
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.sources import places
 from firstnan.run import pipeline
+from firstnan.run.paths import shown
 
 _MAY_GROW = frozenset(
     {
@@ -163,7 +164,7 @@ class Watch:
         except InputError as error:  # not there yet
             self._fault = error
             return
-        self._fault = self._fault if found.claimed else InputError(f"no dump came at {pipeline.shown(self._paths)}")
+        self._fault = self._fault if found.claimed else InputError(f"no dump came at {shown(self._paths)}")
         for step, marks in _marks(found).items():
             seen = self._steps.get(step)
             if seen is None or seen.marks != marks:

@@ -12,7 +12,7 @@ from firstnan.answer.model import Report
 from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import Options
-from firstnan.run import pipeline
+from firstnan.run import lookups, pipeline
 from firstnan.show.json import excerpt_dict, to_dict
 
 Document = dict[str, Any]
@@ -64,7 +64,7 @@ class Tools(Struct, frozen=True):
         """The records around one place: a record name, an index, or the first bad record."""
         if not 0 <= around <= MOST_AROUND:
             raise UsageError(f"around must be 0 to {MOST_AROUND}")
-        found = pipeline.show(self._below(path), rank, step=step, op=op, at=at, around=around)
+        found = lookups.show(self._below(path), rank, step=step, op=op, at=at, around=around)
         return excerpt_dict(found)
 
     def agree(self, path: str, steps: Sequence[int] | None = None, more: bool = False) -> Document:

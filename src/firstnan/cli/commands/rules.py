@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firstnan.cli.arguments import add_language
 from firstnan.cli.terminal import put
-from firstnan.run import pipeline
+from firstnan.run import lookups
 
 EXIT_CODES = """\
 exit codes:
@@ -23,5 +23,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    put(pipeline.rules_text(chosen.rules), is_text=True)
+    put(lookups.rules_text(chosen.rules), is_text=True)
     return 0

@@ -7,7 +7,7 @@ import argparse
 from firstnan.cli.arguments import add_input, add_rank, add_words, around, whole_number
 from firstnan.cli.delivery import language_of
 from firstnan.cli.terminal import colour, put, width
-from firstnan.run import pipeline
+from firstnan.run import lookups
 from firstnan.show import Settings
 from firstnan.show.console import render_outline
 from firstnan.show.json import dumps, excerpt_dict
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    rank = pipeline.only_rank(chosen.path) if chosen.rank is None else chosen.rank
-    found = pipeline.show(chosen.path, rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
+    rank = lookups.only_rank(chosen.path) if chosen.rank is None else chosen.rank
+    found = lookups.show(chosen.path, rank, step=chosen.step, op=chosen.op, at=chosen.at, around=chosen.around)
     if chosen.format == "json":
         put(dumps(excerpt_dict(found)), is_text=False)
         return 0

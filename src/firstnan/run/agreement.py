@@ -1,0 +1,34 @@
+"""The section of the report about ranks that must hold the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from firstnan.agree import compare
+from firstnan.agree.sources import Sources
+from firstnan.agree.tables import Names
+from firstnan.answer.model import Report
+from firstnan.rank.summary import RankSummary
+
+
+def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], sources: Sources) -> Report:
+    """The report with ranks that must hold the same numbers and do not; ``by_step``: step -> rank -> summary."""
+    if all(len(summaries) < 2 for summaries in by_step.values()):
+        return report
+    known = Names()
+    steps = {
+        step: {s.rank: compare.replica_of(s, known) for s in summaries.values() if s.records}
+        for step, summaries in by_step.items()
+    }
+    found = compare.compare(steps, sources)
+    places = [cause.exec_order for cause in report.root_causes if cause.exec_order is not None]
+    step = report.step
+    kept = [one for one in found.disagreements if step is None or not compare.after_a_nan(one, step, places)]
+    return replace(
+        report,
+        disagreements=tuple(kept),
+        agreement=found.agreement,
+        verdict_agreement=compare.verdict(kept, found.agreement),
+    )
