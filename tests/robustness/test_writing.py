@@ -149,7 +149,7 @@ def test_two_reports_in_one_file_are_refused(root: Path, tmp_path: Path) -> None
     (tmp_path / "link.json").symlink_to("r.json")
     answer = ask("ranks", root, "-o", tmp_path / "r.json", "--mission-file", tmp_path / "link.json")
     assert (answer.code, answer.report) == (2, {})
-    assert "cannot hold both" in answer.said
+    assert "cannot hold two results" in answer.said
     assert not (tmp_path / "r.json").exists()
 
 

@@ -27,6 +27,7 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.ranges import MAX_NUMBERS
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CallKey
+from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
@@ -106,6 +107,8 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """Ranks that all its calls name: first and last of each range."""
     weights: Weights | None = None
     """The weights that the step begins with; None: only one step was scanned."""
+    magnitudes: Magnitudes | None = None
+    """The largest values, where several steps were scanned and a bad value may begin on this rank."""
     calls: bytes = b""
     """All calls, where they are few, packed: many ranks have them, few are asked (:func:`calls_of`)."""
     operators: bytes = b""

@@ -37,6 +37,7 @@ from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources.remote_path import absolute
 from firstnan.run import dispatch, engines, pipeline, rank_passes
+from firstnan.run.dispatch import RankFiles
 from firstnan.run.engine import Engines
 from firstnan.run.parts import (
     Answered,
@@ -56,6 +57,8 @@ from firstnan.run.second_pass import Question, with_known_calls
 
 MAX_SITES = 4
 """Events of a rank whose call sites are kept; all but the first are consequences."""
+MAX_GROWN = 16
+"""Ranks of a host whose largest values are kept over the steps."""
 MAX_CALLS = 64
 """A rank with at most so many calls keeps all of them."""
 MAX_PATHS = 4
@@ -84,6 +87,8 @@ def scan(
         work = partial(_scan_rank, book=book, excluded=options.exclude_ops, weights=several)
         seen = dispatch.at_each(found.folders, work, _lost, workers, progress)
         seen.sort(key=lambda one: (one.folder.step, one.folder.rank))
+        if len(found.found_steps) >= pipeline.LEAST_STEPS:
+            seen = _with_magnitudes(seen, RankFiles(found.folders, workers, book, options))
         part = Part(
             host=socket.gethostname(),
             path=shown(as_paths(path)),
@@ -114,6 +119,15 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
         or None,
     )
+
+
+def _with_magnitudes(parts: Sequence[RankPart], files: RankFiles) -> list[RankPart]:
+    """The parts with the largest values of the ranks on which a bad value may have begun."""
+    begun = {one.folder.rank: None for one in parts for event in one.summary.events if event.is_live}
+    chosen = list(begun)[:MAX_GROWN]
+    steps = sorted({one.folder.step for one in parts})
+    known = {(one.step, one.rank): one for rank in chosen for one in files.magnitudes(rank, steps)}
+    return [replace(one, magnitudes=known.get((one.folder.step, one.folder.rank))) for one in parts]
 
 
 def _lost(folder: RankFolder, reason: str) -> RankPart:
@@ -339,7 +353,14 @@ class _Desk:
         return found
 
     def magnitudes(self, rank: int, steps: Sequence[int]) -> list[Magnitudes]:
-        return self._reached(part for part in self.kept.values() if _is_reachable(part)).magnitudes(rank, steps)
+        parts = [self.kept[step, rank] for step in steps if (step, rank) in self.kept]
+        known = [part.magnitudes for part in parts if part.magnitudes is not None]
+        left = [part for part in parts if part.magnitudes is None]
+        for part in left:
+            if not _is_reachable(part):
+                self._lacking.setdefault((part.folder.step, rank), "its largest values, to tell how they grew")
+        reached = self._reached(part for part in left if _is_reachable(part)).magnitudes(rank, steps)
+        return sorted((*known, *reached), key=lambda one: one.step)
 
     def near_limit(self) -> list[int]:
         return self._reached(part for part in self.kept.values() if _is_reachable(part)).near_limit()
@@ -379,13 +400,13 @@ class _Desk:
     def records(self, step: int, rank: int, names: Collection[str]) -> Mapping[str, Record]:
         return self._files(step, (rank,)).records(step, rank, names)
 
-    def _files(self, step: int, ranks: Collection[int]) -> dispatch.RankFiles:
+    def _files(self, step: int, ranks: Collection[int]) -> RankFiles:
         """The ranks whose files can be reached."""
         parts = [part for rank in ranks if (part := self.kept.get((step, rank))) is not None and _is_reachable(part)]
         return self._reached(parts)
 
-    def _reached(self, parts: Iterable[RankPart]) -> dispatch.RankFiles:
-        return dispatch.RankFiles(tuple(part.folder for part in parts), self._workers, self._book, self._options)
+    def _reached(self, parts: Iterable[RankPart]) -> RankFiles:
+        return RankFiles(tuple(part.folder for part in parts), self._workers, self._book, self._options)
 
 
 def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
