@@ -1,0 +1,6 @@
+"""One rank by itself: step 2 of the mission.
+
+Takes the records of one rank and gives a small summary of it. Knows records and what operators do with values; knows
+no other rank, no file and no words. Start at :mod:`firstnan.rank.survey` (the first pass), then
+:mod:`firstnan.rank.defuse` (who wrote a bad value and who read it) and :mod:`firstnan.rank.sinks` (where it ended).
+"""

@@ -1,0 +1,1 @@
+"""Who called a record and from which line: construct.json and stack.json, for single records."""
