@@ -69,6 +69,12 @@ def test_max_and_min_decide(stat: Any, high: Any, low: Any, state: ValueState) -
     assert stat(tensor(high, low)).state is state
 
 
+def test_an_integer_beyond_64_bits_is_a_float(stat: Any) -> None:
+    """As in ``"Max": 100000000000000000000``: part files and other programs hold no such integer."""
+    found = stat(tensor(10**20, -(10**20)))
+    assert (found.max, found.min, type(found.max)) == (1e20, -1e20, float)
+
+
 def test_mean_and_norm_do_not_decide(stat: Any) -> None:
     found = stat({**tensor(3e38, 1.0), "Mean": INF, "Norm": INF})
     assert (found.state, found.mean, found.norm) == (ValueState.FINITE, INF, INF)

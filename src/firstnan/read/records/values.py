@@ -279,10 +279,11 @@ _NO_DTYPE = ("", False)
 
 
 def _number(raw: object) -> Number | None:
-    """A statistic; integers that no dtype holds (``1`` with 400 zeros) become infinite, as ``1e400`` does."""
+    """A statistic; integers beyond 64 bits become floats, those that no dtype holds (``1`` with 400 zeros) infinite, as
+    ``1e400`` does."""
     value = parse_number(raw)
-    if type(value) is int and not -_LARGEST <= value <= _LARGEST:
-        return math.inf if value > 0 else -math.inf
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        return float(value) if -_LARGEST <= value <= _LARGEST else (math.inf if value > 0 else -math.inf)
     return value
 
 
