@@ -118,7 +118,7 @@ def is_noticed(place: Path, mutant: Mutant) -> bool:
 def tests_of(place: Path, file: str) -> list[str]:
     """All tests of the analysis; those with the file's name first, the slow ones last."""
     stem = Path(file).stem
-    there = [*(place / "tests" / "analysis").glob("test_*.py"), *(place / "tests").glob("test_numerics.py")]
+    there = [*(place / "tests" / "analysis").glob("test_*.py"), *(place / "tests").glob("test_value_states.py")]
     there += [p for name in ("test_pipeline.py", "test_cases.py") for p in (place / "tests").glob(name)]
     there += (place / "tests" / "robustness").glob("test_survivors_*.py")
     there.append(place / "tests" / "robustness" / "test_documented_limits.py")

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 from made_runs import NAN, Json, Rank, Run, blank, events, record, t, the_cause
-from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, RankState, SymptomKind, Where
-from firstnan.rank.events import Ending, Event, EventKind
+from firstnan.rank.events import EventKind
 from firstnan.rank.legality import is_mask_sum
-from firstnan.rank.summarize import _is_decided
-from firstnan.rank.window import FAR
 from firstnan.report.calls import state_of
 
 
@@ -100,22 +97,3 @@ def test_a_record_with_statistics_does_not_follow_a_flagged_one(tmp_path: Path) 
     rank.data[rank.op("Torch.log", [blank()], [blank()])]["is_nan"] = 1
     rank.op("Torch.mul", [t(1.0), blank()], [t(NAN)])
     assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH, EventKind.BIRTH]
-
-
-@pytest.mark.parametrize(
-    ("open_at", "live_at", "is_decided"),
-    [(None, 50, True), (50, 60, False), (50 - FAR, 60, True), (None, None, False), (50, None, False)],
-)
-def test_a_value_that_may_still_be_read_keeps_the_answer_open(
-    tmp_path: Path, open_at: int | None, live_at: int | None, is_decided: bool
-) -> None:
-    """It came before the one that matters, and what is behind the horizon was not looked at."""
-    rank = rank0()
-    made = record(rank, rank.op("Torch.log", [t(1.0, -1.0)], [t(NAN)]), tmp_path)
-    first = [(open_at, Ending.UNREAD), (live_at, Ending.LOSS)]
-    found = [
-        Event(EventKind.BIRTH, replace(made, index=at), (), (), frozenset({ending}))
-        for at, ending in first
-        if at is not None
-    ]
-    assert _is_decided(found, 100) is is_decided
