@@ -16,7 +16,7 @@ from firstnan.dump.language import Language
 from firstnan.dump.values import ValueState
 
 Center = Callable[[int, int], tuple[float, float]]
-PARTS = {"map", "spread", "curve", "modules", "calls", "aside", "input", "json"}
+PARTS = {"map", "spread", "curve", "modules", "calls", "agreement", "aside", "input", "json"}
 
 
 def mouse(chrome: Chrome, spot: tuple[float, float], *, click: bool = False) -> None:
