@@ -1,13 +1,13 @@
 """The records of one rank in two dumps: which belong together, and which is the first that differs.
 
-``matched_by_name_and_call``
+``a_call_more_does_not_move_all_that_follow``
     Records of one name belong together while the names run alike. Where they do not, the operators (without their
     numbers) are aligned in order, so that one call more does not move all that follow; what has no counterpart is told.
-``modules_repeat``
-    A module only repeats the values of the operators inside it. It is compared where no operators were dumped.
 ``noise_is_what_healthy_runs_differ_by``
     With a third dump, a record may differ by :data:`MARGIN` times as much as the first and the third do there or
     anywhere before it; without, by the tolerance of its dtype.
+
+A module only repeats the values of the operators inside it; it is compared where no operators were dumped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Steps of a run that still writes them: each is analysed once it is complete.
 
-``a_step_is_complete``
+``a_half_written_file_is_not_taken_for_cut``
     All ranks have a dump.json, and none of its files has changed for a while; or nothing of it has changed until the
     time-out. A file that is cut may still grow: the step is looked at again until then.
-``an_anomaly_waits_for_the_next_step``
+``a_skipped_step_is_no_anomaly``
     A gradient overflow that the loss scaler skips is none, and only the weights of the next step tell. An anomaly that
     may be one is final when the next step is complete, or when none came until the time-out; any other at once.
 """
