@@ -22,7 +22,7 @@ def test_no_source_line_and_no_folder_is_left() -> None:
         ),
     )
     made = json.dumps(to_dict(redact(hidden)))
-    for secret in ("torch.exp(self.gate", "/workspace", "/opt/venv", "/data/run", "/home", "ann"):
+    for secret in ("torch.exp(self.gate", "/workspace", "/opt/venv", "/data/run", "/home", "/ann"):
         assert secret not in made
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_runs import Run, named, the_cause
-from msgspec.structs import replace
 from random_pipeline import Fault, Pipeline, pipe, pipelines
 from random_programs import Program, Source, play, programs
 from random_training import Fault as TrainingFault

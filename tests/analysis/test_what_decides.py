@@ -102,7 +102,7 @@ def test_05_a_forward_value_never_writes_a_gradient(tmp_path: Path) -> None:
     assert [note.key for note in report.story] == ["story.gradient"]
 
 
-def test_06_only_the_first_live_event_of_a_rank_matters(tmp_path: Path) -> None:
+def test_06_every_live_birth_with_clean_inputs_is_a_cause(tmp_path: Path) -> None:
     """Micro-batches: forward records stand between backward ones, and only what follows the last is an update."""
     run = Run()
     rank = run.rank(0)
@@ -113,8 +113,8 @@ def test_06_only_the_first_live_event_of_a_rank_matters(tmp_path: Path) -> None:
         rank.backward(total, [loss(1.0)], [t(1.0)])
         rank.backward(name, [t(1.0)], [t(value)])
     rank.op("Torch._foreach_norm", [t(NAN)], [loss(NAN)])
-    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(INF)])  # later, on contaminated ground
-    assert named(run.analyze(tmp_path)) == [(0, "Torch.log.1.forward")]
+    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(INF)])  # its own inputs are finite
+    assert named(run.analyze(tmp_path)) == [(0, "Torch.log.1.forward"), (0, "Torch.div.0.forward")]
 
 
 def test_07_bad_input_on_one_member_makes_receivers_of_the_others(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_call_after_the_window_stands_after_it_and_one_before_it_before() -> N
 
 
 def test_time_is_explained_in_both_languages() -> None:
-    assert "Time is not time" in trace(FULL)["otherData"]["time"]
+    assert "order, not time" in trace(FULL)["otherData"]["time"]
     assert "时间轴不是真实时间" in trace(FULL, language=Language.ZH)["otherData"]["time"]
 
 

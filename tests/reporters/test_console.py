@@ -59,7 +59,8 @@ def test_the_first_line_tells_rank_operator_direction_mechanism_and_confidence()
 def test_every_kind_of_place_has_its_own_first_line(where: Where, language: Language) -> None:
     line = first_lines(shown(replace(ANOMALY, root_causes=(replace(EXP, where=where),)), language=language))
     assert "rank 2" in line
-    assert "Torch.exp.0.forward" in line.replace(" ", "")
+    if where is not Where.FIRST_RUN:  # of which no record is kept
+        assert "Torch.exp.0.forward" in line.replace(" ", "")
     others = {
         first_lines(shown(replace(ANOMALY, root_causes=(replace(EXP, where=other),)), language=language))
         for other in Where

@@ -27,10 +27,6 @@ Causes = list[tuple[int, frozenset[int], str]]
 
 KNOWN_GAPS = {
     ("llama-tp-shard-nan", "construct"): "without construct.json a weight's reader is taken for contained",
-    (
-        "lstm-nan-recurrent-833",
-        "cut_before",
-    ): "parameters_grad stands before its time in old dumps, and is named in a cut one",
 }
 """What is not right yet, with the rule that is missing."""
 
