@@ -258,6 +258,8 @@ def test_a_taught_kernel_changes_the_answer_and_is_named_in_it(tmp_path: Path) -
         ('[operators.x]\ncomputes = ["sorcery"]', "'computes' is"),
         ("[operators.x]\ncomputes = 1", "'computes' is"),
         ("[operators.x]\nnames = []", "'names' must be"),
+        ('[operators.x]\nnames = ["NPU.x"]', "without prefix"),
+        ('[operators."npu_*"]', "without prefix"),
         ("[operators.x]\nweights = [-1]", "'weights' must be"),
         ("[operators.x]\ndomain = [1.0]", "'domain' must be"),
         ('[operators.x]\nlike = "exp"', "like is not known"),

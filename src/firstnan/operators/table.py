@@ -317,6 +317,11 @@ def _operator(name: str, entry: object, source: str) -> Operator:
     domain, weights = entry.get("domain"), entry.get("weights", [])
     if not isinstance(names, list) or not names or not all(isinstance(one, str) and one for one in names):
         raise UsageError(f"{place}: 'names' must be a list of texts such as \"npu_matmul\"")
+    if any(mark in one for one in names for mark in ".*"):
+        raise UsageError(
+            f"{place}: a name is the last part of an API's name, without prefix and without '*'",
+            hint='such as "npu_matmul" for NPU.npu_matmul',
+        )
     if not isinstance(weights, list) or not all(type(one) is int and one >= 0 for one in weights):
         raise UsageError(f"{place}: 'weights' must be a list of positions such as [1, 2]")
     if domain is not None and not (
