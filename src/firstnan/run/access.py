@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from firstnan.agree.sources import Sources
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
-from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.summary import RankSummary
 from firstnan.run.second_pass import Question
+
+if TYPE_CHECKING:
+    from firstnan.rank.magnitudes import Magnitudes
 
 
 class RankAccess(Sources, Protocol):

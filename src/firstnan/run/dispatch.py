@@ -17,7 +17,6 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
-from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.layout import nodes as node_layouts
