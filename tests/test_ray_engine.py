@@ -223,7 +223,7 @@ def test_an_address_without_a_cluster_is_refused_at_once(
 
 @pytest.mark.usefixtures("nodes")
 def test_another_version_of_firstnan_on_a_node_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firstnan, "__version__", "99.0")
+    monkeypatch.setattr(ray_engine, "__version__", "99.0")
     with pytest.raises(UsageError, match=r"firstnan \S+ is installed on node .*, here it is 99\.0") as caught:
         firstnan.analyze(EXAMPLE, RAY)
     assert "firstnan==99.0" in caught.value.hint
@@ -282,7 +282,7 @@ def test_a_rank_that_the_workers_do_not_see_is_told(tmp_path: Path, monkeypatch:
     assert report.verdict is Verdict.UNKNOWN
     lost = [problem for problem in report.input.problems if problem.kind is ProblemKind.WORKER_FAILED]
     assert [problem.rank for problem in lost] == [0, 1, 2, 3]
-    assert "does not see /proc/self/cwd/dump/step0/rank0/dump.json" in lost[0].detail
+    assert "does not see /proc/self/cwd/dump/step0/rank0" in lost[0].detail
     assert "--node-local" in lost[0].detail
 
 
