@@ -194,7 +194,7 @@ class StepRecorder(TorchFunctionMode):
         record = self._begin(f"{stem}.forward", args, kwargs, caller)
         try:
             result = func(*args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # whatever the operator raises goes on to the caller, below
             if type(error).__name__ == _CHECKPOINT_STOP:
                 self._take_back(f"{stem}.forward", f"{name.prefix}.{name.api}")
             raise

@@ -103,7 +103,7 @@ class _Stream(io.RawIOBase):
                     break
                 target[filled : filled + len(part)] = part
                 filled += len(part)
-        except Exception as error:
+        except Exception as error:  # stores raise errors of their own kinds, of packages that are not ours
             raise OSError(5, _fault(error).detail) from error
         return filled
 
