@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from firstnan.dump.errors import InputError, UsageError
-from firstnan.run import child_process
+from firstnan.run.engines import child_process
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
@@ -58,7 +58,7 @@ def test_a_process_that_is_ended_is_no_answer(ending: object, told: str) -> None
 WAITING = """
 import os, signal, sys, time
 from pathlib import Path
-from firstnan.run import child_process as apart
+from firstnan.run.engines import child_process as apart
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 

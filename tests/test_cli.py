@@ -23,9 +23,11 @@ from firstnan.cli import main as cli
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
-from firstnan.rank.excerpt import Excerpt
 from firstnan.rank.roster import Roster
-from firstnan.run import child_process, engines, lookups, pipeline
+from firstnan.rank.surroundings.excerpt import Excerpt
+from firstnan.run import lookups, pipeline
+from firstnan.run.engines import child_process
+from firstnan.run.engines import opening as engines
 from reporters.sample_reports import ALL, ANOMALY, CLEAN, UNKNOWN
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"

@@ -13,7 +13,7 @@ from firstnan.dump.options import Options
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.operators import table
 from firstnan.run import dispatch
-from firstnan.run.engine import Engine, Failed, Node, Place
+from firstnan.run.engines.engine import Engine, Failed, Node, Place
 
 THERE = RankFolder(0, 3, Path("/nowhere/rank3"), "step0/rank3", nodes=("n1",))
 

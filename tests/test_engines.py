@@ -18,9 +18,9 @@ from firstnan.answer.model import Verdict
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.problems import ProblemKind
-from firstnan.run import engines
-from firstnan.run.engine import Engine, Failed, available_cores
-from firstnan.run.engines import InProcess, ProcessPool
+from firstnan.run.engines import opening as engines
+from firstnan.run.engines.engine import Engine, Failed, available_cores
+from firstnan.run.engines.opening import InProcess, ProcessPool
 from firstnan.run.pipeline import analyze
 
 ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]

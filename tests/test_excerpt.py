@@ -13,7 +13,7 @@ from firstnan.dump.printable import cells
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName, Scalar, TensorStat
 from firstnan.dump.values import ValueState, judge
 from firstnan.dump.view import RankDump
-from firstnan.rank.excerpt import Summary, excerpt, summary
+from firstnan.rank.surroundings.excerpt import Summary, excerpt, summary
 from firstnan.show import Settings
 from firstnan.show.console import render_outline
 from firstnan.show.outline.excerpt import outline_excerpt

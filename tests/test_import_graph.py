@@ -26,7 +26,7 @@ THIRD_PARTY = {
     "rich": {"show.console", "cli.progress"},
     "stringzilla": {"read.scan.search"},
     "tomli": {"operators.table"},
-    "ray": {"run.ray"},
+    "ray": {"run.engines.ray"},
     "torch": {"recording.*", "replaying.*"},
     "numpy": {"replaying.*", "recording.writer"},
     "torch_npu": {"replaying.repro_script"},

@@ -205,7 +205,7 @@ def test_the_locale_chooses_the_language(environ: dict[str, str], language: Lang
 
 def test_every_rule_that_the_filters_count_has_words() -> None:
     package = Path(firstnan.__file__).resolve().parent
-    sources = "".join((package / "rank" / f"{name}.py").read_text("utf-8") for name in ("legality", "suspects"))
+    sources = "".join((package / "rank" / f"{name}.py").read_text("utf-8") for name in ("taint/legality", "suspects"))
     counted = set(re.findall(r'_count\("(\w+)"', sources))
     assert len(counted) > 3
     named = {rule.name for rule in table.load().rules}

@@ -28,7 +28,7 @@ from firstnan.answer.model import Report, Verdict
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.options import EngineKind, Options, ProgressEvent
 from firstnan.dump.problems import ProblemKind
-from firstnan.run.engine import Failed, Place
+from firstnan.run.engines.engine import Failed, Place
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'firstnan[ray]'")
 if not Path("/proc/self/cwd").exists():
@@ -36,7 +36,7 @@ if not Path("/proc/self/cwd").exists():
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from firstnan.run import ray as ray_engine  # noqa: E402
+from firstnan.run.engines import ray as ray_engine  # noqa: E402
 
 pytestmark = [
     # Ray leaves log files of its own open, some releases more of them than others.

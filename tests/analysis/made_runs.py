@@ -31,9 +31,9 @@ from firstnan.dump.records import Record
 from firstnan.dump.view import RankDump
 from firstnan.operators import table
 from firstnan.operators.communication import group_id
-from firstnan.rank.events import Event
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import summarize
+from firstnan.rank.taint.events import Event
 from firstnan.read.callers import call_site
 from firstnan.read.layout import dump_layout
 from firstnan.read.records import full_reader

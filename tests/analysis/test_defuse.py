@@ -8,7 +8,7 @@ import pytest
 from made_runs import INF, NAN, Run, events, named, t, the_cause
 
 from firstnan.answer.model import Verdict, Where
-from firstnan.rank.events import Ending, EventKind
+from firstnan.rank.taint.events import Ending, EventKind
 
 
 def test_nearest_open_writer(tmp_path: Path) -> None:

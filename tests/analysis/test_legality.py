@@ -9,7 +9,7 @@ from made_runs import INF, NAN, Rank, Run, batch, named, record, t, the_cause
 
 from firstnan.answer.model import MechanismKind, Report, Verdict
 from firstnan.operators.communication import calls
-from firstnan.rank.legality import read_tensors, written_tensors
+from firstnan.rank.taint.legality import read_tensors, written_tensors
 
 MASK = t(-INF)
 

@@ -8,7 +8,7 @@ import pytest
 from made_runs import INF, NAN, Rank, Run, batch, events, named, t, the_cause
 
 from firstnan.answer.model import Where
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 WIDE, NARROW = (4, 16), (4, 8)
 

@@ -10,7 +10,7 @@ from made_runs import INF, NAN, Run, blank, t
 from firstnan.answer.views import NearRecord
 from firstnan.dump.records import Record
 from firstnan.dump.values import ValueState
-from firstnan.rank.neighbours import AROUND_OTHERS, MAX_RANKS, near_records, surroundings
+from firstnan.rank.surroundings.neighbours import AROUND_OTHERS, MAX_RANKS, near_records, surroundings
 
 
 def records(path: Path) -> list[Record]:

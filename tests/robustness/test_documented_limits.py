@@ -10,7 +10,9 @@ import pytest
 from firstnan.causes import cause, peers
 from firstnan.dump import ranges
 from firstnan.operators import table
-from firstnan.rank import neighbours, sinks, summarize, suspects, window
+from firstnan.rank import summarize, suspects, window
+from firstnan.rank.surroundings import neighbours
+from firstnan.rank.taint import sinks
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout

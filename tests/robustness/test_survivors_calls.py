@@ -8,8 +8,8 @@ import pytest
 from made_runs import NAN, Json, Rank, Run, blank, events, record, t, the_cause
 
 from firstnan.answer.model import MechanismKind, RankState, SymptomKind, Where
-from firstnan.rank.events import EventKind
-from firstnan.rank.legality import is_mask_sum
+from firstnan.rank.taint.events import EventKind
+from firstnan.rank.taint.legality import is_mask_sum
 from firstnan.report.calls import state_of
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Rank, Run, blank, events, named, t
 
-from firstnan.rank.events import Ending, EventKind, Origin
-from firstnan.rank.structure import MAX_DEPTH, Structure
+from firstnan.rank.taint.events import Ending, EventKind, Origin
+from firstnan.rank.taint.structure import MAX_DEPTH, Structure
 
 
 def rank0() -> Rank:

@@ -11,10 +11,10 @@ from firstnan.answer.model import MechanismKind
 from firstnan.causes.evidence import evidence_of
 from firstnan.causes.loss_scaler import is_after_forward
 from firstnan.operators.table import load
-from firstnan.rank.events import Event, EventKind
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.summarize import _ends_blind
 from firstnan.rank.suspects import Lookout
+from firstnan.rank.taint.events import Event, EventKind
 from firstnan.rank.window import count_calls_from
 
 

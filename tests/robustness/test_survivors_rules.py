@@ -10,7 +10,7 @@ from made_runs import INF, Rank, Run, record, t
 from firstnan.answer.model import RunUp
 from firstnan.causes.mechanisms.large_value_propagation import first_jump
 from firstnan.operators.table import load
-from firstnan.rank.legality import Legality
+from firstnan.rank.taint.legality import Legality
 
 
 def rank0() -> Rank:

@@ -12,7 +12,7 @@ from firstnan.answer.model import Where
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge
-from firstnan.rank.events import Ending, Event, EventKind
+from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.report.assemble import report
 from firstnan.report.calls import _first_of_a_root
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, series_of

@@ -21,9 +21,9 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction, RecordKind
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import Rulebook
-from firstnan.rank.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
-from firstnan.rank.module_dumps import inside_its_module
 from firstnan.rank.summary import RankSummary
+from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
+from firstnan.rank.taint.module_dumps import inside_its_module
 from firstnan.step.liveness import is_own_birth
 from firstnan.step.matching import Matching
 from firstnan.step.origins import Arrival, RankOutcome, Spread

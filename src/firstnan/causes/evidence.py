@@ -6,7 +6,7 @@ import math
 
 from firstnan.answer.model import Note
 from firstnan.dump.values import magnitude
-from firstnan.rank.events import Event, EventKind, Origin
+from firstnan.rank.taint.events import Event, EventKind, Origin
 
 
 def evidence_of(event: Event) -> tuple[Note, ...]:

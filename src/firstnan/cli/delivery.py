@@ -163,7 +163,7 @@ def worked(options: Options, function: Callable[[], R]) -> R:
     """
     if options.engine is EngineKind.LOCAL:
         return function()
-    from firstnan.run import child_process
+    from firstnan.run.engines import child_process
 
     with contextlib.redirect_stdout(io.StringIO()):
         return child_process.run(function)

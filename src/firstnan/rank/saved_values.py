@@ -18,8 +18,8 @@ from firstnan.answer.model import SymptomKind
 from firstnan.dump.records import Direction, Record, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
-from firstnan.rank.events import Ending, Event, EventKind, Origin
 from firstnan.rank.summary import RankSummary, SymptomFact
+from firstnan.rank.taint.events import Ending, Event, EventKind, Origin
 
 
 def summary_of(dump: RankDump) -> RankSummary:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from firstnan.answer.views import NearRecord
 from firstnan.dump.records import GroupRef, Record, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
-from firstnan.rank.events import Event
 from firstnan.rank.summary import CallWindow, CommFact, RankSummary
+from firstnan.rank.taint.events import Event
 from firstnan.read.prints import CallPrints, RankPrints
 
 T = TypeVar("T")

@@ -20,17 +20,18 @@ from firstnan.operators.communication import (
     without_stale,
 )
 from firstnan.operators.table import Rulebook, short_api
-from firstnan.rank import neighbours, sinks, structure
-from firstnan.rank.defuse import Flow
-from firstnan.rank.earlier import earlier
-from firstnan.rank.events import Ending, Event, EventKind
-from firstnan.rank.islands import first_message
-from firstnan.rank.links import NEAR
-from firstnan.rank.record_table import Table
-from firstnan.rank.run_up import run_up
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
+from firstnan.rank.surroundings import neighbours
+from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
+from firstnan.rank.taint import sinks, structure
+from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.earlier import earlier
+from firstnan.rank.taint.events import Ending, Event, EventKind
+from firstnan.rank.taint.islands import first_message
+from firstnan.rank.taint.links import NEAR
+from firstnan.rank.taint.record_table import Table
 from firstnan.rank.window import FAR, SMALL, TAIL, Focus, count_calls_from, far_windows
 
 MAX_RUN_UP = 1000

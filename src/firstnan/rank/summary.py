@@ -12,7 +12,7 @@ from firstnan.dump.guard_file import GuardFile
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
-from firstnan.rank.events import Ending, Event
+from firstnan.rank.taint.events import Ending, Event
 from firstnan.read.prints import RankPrints
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]

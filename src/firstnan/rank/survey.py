@@ -16,7 +16,7 @@ from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import SMALL, count_calls, ranks_at_the_ends
 
 if TYPE_CHECKING:
-    from firstnan.rank.events import Event
+    from firstnan.rank.taint.events import Event
 
 
 def look(

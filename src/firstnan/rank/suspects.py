@@ -31,7 +31,7 @@ from firstnan.dump.view import MaskRole
 from firstnan.operators.bounds import result_bound
 from firstnan.operators.communication import COMMUNICATION_PREFIXES, calls
 from firstnan.operators.table import UNMASKED, Computes, OperatorKind, Rulebook, short_api
-from firstnan.rank.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
+from firstnan.rank.taint.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
 
 MAX_GARBAGE = 256
 """Records with unfilled memory that are kept, the latest ones."""

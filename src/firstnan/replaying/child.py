@@ -19,8 +19,8 @@ from firstnan.read.json import lenient
 from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
 from firstnan.replaying import inside, repro
+from firstnan.replaying.bad_elements.elements import Batch, batch_index
 from firstnan.replaying.communication import is_call, replay_call
-from firstnan.replaying.elements import Batch, batch_index
 from firstnan.replaying.experiment import RankTensors
 from firstnan.replaying.job import READY, Job, Task
 from firstnan.replaying.record import Limits, replay_record

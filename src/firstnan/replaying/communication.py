@@ -19,10 +19,10 @@ from firstnan.dump.names import parse_name
 from firstnan.dump.records import TensorStat
 from firstnan.operators.communication import CallKind, CommCall, Freshness, calls, is_communication
 from firstnan.read.records.builder import RecordBuilder
-from firstnan.replaying import masks
+from firstnan.replaying.bad_elements import masks
+from firstnan.replaying.bad_elements.rows import fits
 from firstnan.replaying.experiment import RankTensors
 from firstnan.replaying.refusal import RefusedError
-from firstnan.replaying.rows import fits
 
 _ROUNDINGS = 4
 """Units of rounding for each member of a sum."""

@@ -15,12 +15,13 @@ from msgspec import Struct
 from torch import Tensor
 
 from firstnan.answer.replay import BadElements, Example, NotRun, Replay, ReplayVerdict
-from firstnan.replaying import masks, tolerance
+from firstnan.replaying import tolerance
 from firstnan.replaying.arguments import Leaf, decode, raw_tensors
+from firstnan.replaying.bad_elements import masks
+from firstnan.replaying.bad_elements.minimal import smallest
+from firstnan.replaying.bad_elements.rows import cut_to_rows, fits, float64_bytes, plain_bytes
 from firstnan.replaying.experiment import FLOATING, Experiment, RankTensors, experiment
-from firstnan.replaying.minimal import smallest
 from firstnan.replaying.refusal import RefusedError
-from firstnan.replaying.rows import cut_to_rows, fits, float64_bytes, plain_bytes
 from firstnan.replaying.tensors import is_stale
 
 

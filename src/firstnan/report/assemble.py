@@ -107,7 +107,7 @@ class _Views(NamedTuple):
     def of(cls, bad: StepAnswer | None, shown: StepAnswer | None) -> _Views:
         if shown is None or (bad is None and not shown.matching.calls):
             return cls()
-        from firstnan.rank import neighbours
+        from firstnan.rank.surroundings import neighbours
         from firstnan.report import call_map  # a healthy run does not need them
         from firstnan.report import calls as affected
 

@@ -16,8 +16,8 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.rank import comparing
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
-from firstnan.run import engines
-from firstnan.run.engine import Failed
+from firstnan.run.engines import opening as engines
+from firstnan.run.engines.engine import Failed
 
 _Key = tuple[int, int]
 

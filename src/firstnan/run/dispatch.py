@@ -26,7 +26,7 @@ from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources import places
 from firstnan.read.sources.remote_path import absolute
 from firstnan.run import rank_passes
-from firstnan.run.engine import Engine, Engines, Failed, Place
+from firstnan.run.engines.engine import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.operators import table
 from firstnan.read.layout import dump_layout, path_layouts
 from firstnan.read.layout.dump_layout import Layout
-from firstnan.run import dispatch, engines, rank_passes
+from firstnan.run import dispatch, rank_passes
+from firstnan.run.engines import opening as engines
 from firstnan.run.paths import Paths, as_paths, find, shown
 from firstnan.run.pipeline import trace
 
 if TYPE_CHECKING:
-    from firstnan.rank.excerpt import Excerpt
     from firstnan.rank.roster import Roster
+    from firstnan.rank.surroundings.excerpt import Excerpt
 
 
 def rosters(path: Paths, options: Options | None = None, progress: Progress | None = None) -> list[Roster]:
@@ -87,7 +88,7 @@ def show(
         raise UsageError(
             f"no readable dump of rank {rank} at {shown(as_paths(path))}", hint=f"ranks that are there: {seen}"
         )
-    from firstnan.rank.excerpt import excerpt
+    from firstnan.rank.surroundings.excerpt import excerpt
     from firstnan.read.records import full_reader
 
     return excerpt(full_reader.read(found.folders[0]), op, at, around)

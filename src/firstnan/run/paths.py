@@ -13,7 +13,7 @@ from firstnan.rank.summary import RankSummary
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.sources.remote_path import named
 from firstnan.run import dispatch
-from firstnan.run.engine import Engines
+from firstnan.run.engines.engine import Engines
 
 Paths = str | Path | Sequence[str | Path]
 """A folder or an archive, or several that hold parts of one dump (one for each host or rank)."""

@@ -15,9 +15,10 @@ from firstnan.operators import table
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
 from firstnan.report import assemble
-from firstnan.run import engines, second_pass
+from firstnan.run import second_pass
 from firstnan.run.access import RankAccess
 from firstnan.run.dispatch import RankFiles
+from firstnan.run.engines import opening as engines
 from firstnan.run.paths import Paths, as_paths, check_readable, find, shown
 
 

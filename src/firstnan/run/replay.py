@@ -24,8 +24,9 @@ from firstnan.read.records import full_reader
 from firstnan.replaying import process
 from firstnan.replaying.job import Job, Task
 from firstnan.report import call_sites
-from firstnan.run import engines, pipeline, rank_passes
+from firstnan.run import pipeline, rank_passes
 from firstnan.run.dispatch import RankFiles
+from firstnan.run.engines import opening as engines
 from firstnan.run.paths import Paths, as_paths, find
 
 BUDGET = 600.0

@@ -43,7 +43,7 @@ from firstnan.step.matching import MatchedCall
 from firstnan.step.origins import Arrival
 
 if TYPE_CHECKING:
-    from firstnan.rank.events import Event
+    from firstnan.rank.taint.events import Event
 
 MOST_RECEIVES = 64
 """Earlier receives of one rank that are asked for, the first ones."""
@@ -180,8 +180,8 @@ def _places(log: Iterable[tuple[int, tuple[CallKey, ...]]], rank: int, wanted: W
 def _facts(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, places: Iterable[int]
 ) -> tuple[CommFact, ...]:
-    from firstnan.rank.sinks import outcomes
     from firstnan.rank.summarize import facts_of, flow_of
+    from firstnan.rank.taint.sinks import outcomes
 
     records = [record for index in places for record in view.records(index, index + 1)]
     flow = flow_of(view, watch, parents_of, records, summary.horizon)
@@ -201,7 +201,7 @@ def _shown(summary: RankSummary, facts: Iterable[CommFact], windows: Iterable[Ca
 
 def _with_receives(event: Event, late: Iterable[int]) -> Event:
     """The event with receives that came before it and whose recorded results may be stale."""
-    from firstnan.rank.events import EventKind  # a healthy run does not need it
+    from firstnan.rank.taint.events import EventKind  # a healthy run does not need it
 
     if event.kind is not EventKind.ENTRY:
         return event

@@ -36,9 +36,10 @@ from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
 from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources.remote_path import absolute
-from firstnan.run import dispatch, engines, pipeline, rank_passes
+from firstnan.run import dispatch, pipeline, rank_passes
 from firstnan.run.dispatch import RankFiles
-from firstnan.run.engine import Engines
+from firstnan.run.engines import opening as engines
+from firstnan.run.engines.engine import Engines
 from firstnan.run.parts import (
     Answered,
     Part,

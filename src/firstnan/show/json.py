@@ -19,7 +19,7 @@ from firstnan.answer.load import SCHEMA_VERSION
 from firstnan.answer.model import Note, Report
 from firstnan.dump.language import Language
 from firstnan.dump.values import Number
-from firstnan.rank.excerpt import Excerpt
+from firstnan.rank.surroundings.excerpt import Excerpt
 from firstnan.show.reporter import Settings
 from firstnan.version import __version__
 from firstnan.words import text

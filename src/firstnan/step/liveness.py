@@ -18,8 +18,8 @@ from collections.abc import Mapping
 
 from firstnan.dump.records import Direction
 from firstnan.dump.values import ValueState
-from firstnan.rank.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.rank.summary import CommFact, RankSummary, Side
+from firstnan.rank.taint.events import LIVE_ENDINGS, Event, EventKind, Origin
 from firstnan.step.matching import MatchedCall, Matching
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from firstnan.rank.events import Event
+    from firstnan.rank.taint.events import Event
     from firstnan.step.matching import MatchedCall
 
 

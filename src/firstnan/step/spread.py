@@ -44,8 +44,8 @@ from collections.abc import Iterable, Mapping
 
 from firstnan.dump.records import Direction, RecordKind
 from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge
-from firstnan.rank.events import Event, EventKind, Origin
 from firstnan.rank.summary import CommFact, RankSummary, Side, module_name
+from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.step.liveness import carries_bad, first_live, live_calls
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import Arrival, RankOutcome, Spread

@@ -11,7 +11,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind, Note, No
 from firstnan.dump.records import Direction, Record, Scalar, TensorStat
 from firstnan.dump.values import DtypeLimits, ValueState, limits
 from firstnan.operators.table import Computes, Rulebook, short_api
-from firstnan.rank.events import Event
+from firstnan.rank.taint.events import Event
 
 
 class Case(Struct, frozen=True):

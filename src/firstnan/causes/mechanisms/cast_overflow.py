@@ -22,7 +22,7 @@ from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import limits
 from firstnan.operators.bounds import largest
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="saturated_result")

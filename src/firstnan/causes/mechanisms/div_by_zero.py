@@ -24,7 +24,7 @@ from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState, limits, magnitude
 from firstnan.operators.bounds import holds_zero, magnitudes, touches_zero
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 _DEVIATIONS = frozenset(["std", "var", "std_mean", "var_mean"])
 

@@ -22,7 +22,7 @@ from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import magnitude
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="zero_times_inf")

@@ -24,7 +24,7 @@ from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.ENTRY, after="cast_between")

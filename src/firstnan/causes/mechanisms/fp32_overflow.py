@@ -18,7 +18,7 @@ from firstnan.answer.model import Mechanism, MechanismKind
 from firstnan.causes.mechanisms.beyond_range import beyond_range
 from firstnan.causes.mechanisms.case import Case
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="bf16_overflow")

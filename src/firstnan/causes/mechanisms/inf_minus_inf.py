@@ -19,7 +19,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, infinite_slots
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="masked_softmax")

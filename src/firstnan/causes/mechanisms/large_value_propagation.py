@@ -21,7 +21,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind, RunUp
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.operators.bounds import largest
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 ABSURD = 1e12
 """Finite values of this size do not occur in healthy training in any layer."""

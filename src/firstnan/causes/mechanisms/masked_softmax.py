@@ -25,7 +25,7 @@ from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="saved_nonfinite")

@@ -18,7 +18,7 @@ from msgspec import Struct
 from firstnan.answer.model import Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, Test
 from firstnan.operators.table import Rulebook
-from firstnan.rank.events import Event, EventKind
+from firstnan.rank.taint.events import Event, EventKind
 
 
 class Tried(Struct, frozen=True):

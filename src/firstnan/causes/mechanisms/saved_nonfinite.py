@@ -20,7 +20,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import ValueState
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="nan_argument")

@@ -23,7 +23,7 @@ from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import RecordKind, TensorStat
 from firstnan.operators.bounds import holds_zero, touches_zero
 from firstnan.operators.table import Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 NEAR_ZERO = 1e-6
 """Values of this size may be zero among elements that Max and Min do not show."""

@@ -21,7 +21,7 @@ from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.values import ValueState
 from firstnan.operators.bounds import touches_zero
 from firstnan.operators.table import MULTIPLIES, Computes
-from firstnan.rank.events import EventKind
+from firstnan.rank.taint.events import EventKind
 
 
 @tried(EventKind.BIRTH, after="inf_minus_inf")

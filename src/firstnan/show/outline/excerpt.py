@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firstnan.dump.records import Record
 from firstnan.dump.values import ValueState
-from firstnan.rank.excerpt import Excerpt, Summary, summary
+from firstnan.rank.surroundings.excerpt import Excerpt, Summary, summary
 from firstnan.show.outline.causes import STATE_TONES, tensor_rows, tensor_table
 from firstnan.show.outline.headline import ranks_words
 from firstnan.show.outline.model import Block, Item, Outline, Section, Span, Table, Tone, data, sentence

@@ -14,8 +14,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from firstnan.dump.records import Record, RecordKind
-from firstnan.rank.events import Event, EventKind, Origin
-from firstnan.rank.structure import Structure
+from firstnan.rank.taint.events import Event, EventKind, Origin
+from firstnan.rank.taint.structure import Structure
 
 
 def module_around(event: Event, structure: Structure) -> Record | None:

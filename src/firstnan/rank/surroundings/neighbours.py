@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from firstnan.answer.views import NearRecord, Surroundings
 from firstnan.dump.records import Record
 from firstnan.dump.values import Number, ValueState
-from firstnan.rank.excerpt import summary
+from firstnan.rank.surroundings.excerpt import summary
 
 BEFORE = 40
 """Records kept before the first bad value of a rank with a root cause."""

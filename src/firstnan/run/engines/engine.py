@@ -1,4 +1,4 @@
-"""What an engine is, and what passes between engines and those who use them; :mod:`firstnan.run.engines` opens them."""
+"""What an engine is, and what passes between engines and those who use them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import EngineKind, Options
 from firstnan.read.sources.remote_path import is_remote
-from firstnan.run.engine import Engine, Engines, Failed, Node, Place, attempt, available_cores
+from firstnan.run.engines.engine import Engine, Engines, Failed, Node, Place, attempt, available_cores
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -184,7 +184,7 @@ def opened(options: Options) -> Iterator[Engines]:
             "the ray engine needs the package ray, which is not installed",
             hint="pip install 'firstnan[ray]', or leave out --engine: ranks are read on this machine",
         )
-    from firstnan.run import ray
+    from firstnan.run.engines import ray
 
     with ray.connected(options.ray_address, options.jobs, node_local=options.node_local) as cluster:
         yield cluster

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import OperatorKind
-from firstnan.rank.defuse import Flow
-from firstnan.rank.events import Earlier, Event, Harmless
+from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.events import Earlier, Event, Harmless
 
 MOST = 3
 """Records of one rank that are kept, the first of each reason before all others."""

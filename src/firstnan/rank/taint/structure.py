@@ -10,7 +10,7 @@ from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKind, CommCall, is_communication
-from firstnan.rank.record_table import Names, Table
+from firstnan.rank.taint.record_table import Names, Table
 
 MAX_LEFT_OUT = 12
 NEAREST = 64

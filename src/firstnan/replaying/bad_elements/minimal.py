@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.answer.replay import MOST_VALUES, Minimal, SmallInput
-from firstnan.replaying import masks
 from firstnan.replaying.arguments import Arguments, Leaf
+from firstnan.replaying.bad_elements import masks
 from firstnan.replaying.experiment import Experiment
 from firstnan.replaying.refusal import RefusedError
 

@@ -16,7 +16,7 @@ from firstnan.dump.records import Direction, RecordKind
 from firstnan.dump.values import limits
 from firstnan.operators.bounds import largest
 from firstnan.operators.table import OperatorKind, Rulebook
-from firstnan.rank.events import Event, EventKind
+from firstnan.rank.taint.events import Event, EventKind
 
 
 def as_found(event: Event, book: Rulebook) -> Event:

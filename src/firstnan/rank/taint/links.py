@@ -20,7 +20,7 @@ from enum import Enum
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import WEIGHT_KEYWORDS, Rulebook, short_api
-from firstnan.rank.structure import Structure
+from firstnan.rank.taint.structure import Structure
 
 NEAR = 64
 """Records within which a value is usually read again."""

@@ -16,7 +16,7 @@ from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKind, calls
-from firstnan.rank.structure import Structure
+from firstnan.rank.taint.structure import Structure
 
 MAX_CALLS = 64
 """Calls of the beginning of a run among which the first message of a tensor is looked for."""

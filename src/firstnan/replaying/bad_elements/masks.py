@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from firstnan.answer.replay import BadElements
-from firstnan.replaying.elements import axes_of, fills_block, picture_axes, picture_of
+from firstnan.replaying.bad_elements.elements import axes_of, fills_block, picture_axes, picture_of
 
 
 def non_finite(tensor: Tensor) -> Tensor:

@@ -55,12 +55,12 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
-from firstnan.rank.events import Event, EventKind, Value
-from firstnan.rank.islands import VIEWS, is_tried
-from firstnan.rank.legality import Legality, read_tensors, sums_up, written_tensors
-from firstnan.rank.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
-from firstnan.rank.record_table import Table
-from firstnan.rank.structure import Structure
+from firstnan.rank.taint.events import Event, EventKind, Value
+from firstnan.rank.taint.islands import VIEWS, is_tried
+from firstnan.rank.taint.legality import Legality, read_tensors, sums_up, written_tensors
+from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
+from firstnan.rank.taint.record_table import Table
+from firstnan.rank.taint.structure import Structure
 
 OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
 """Operators that write into their first argument."""

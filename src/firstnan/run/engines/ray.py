@@ -29,7 +29,7 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from firstnan.dump.errors import UsageError
-from firstnan.run.engine import Engine, Failed, Node, Place, available_cores
+from firstnan.run.engines.engine import Engine, Failed, Node, Place, available_cores
 from firstnan.version import __version__
 
 T = TypeVar("T")
@@ -274,8 +274,8 @@ def _portable() -> Callable[..., object]:
 
         if firstnan.__version__ != wanted:
             return firstnan.__version__, host, None
-        from firstnan.run.engine import Failed, attempt
-        from firstnan.run.ray import perform
+        from firstnan.run.engines.engine import Failed, attempt
+        from firstnan.run.engines.ray import perform
 
         if file is not None and not Path(file).exists():
             return (

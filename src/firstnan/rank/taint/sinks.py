@@ -21,12 +21,12 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, may_be_stale
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
-from firstnan.rank.carriers import as_found
-from firstnan.rank.defuse import Flow
-from firstnan.rank.events import LIVE_ENDINGS, Ending, Event, EventKind, GuessedLink, Origin
-from firstnan.rank.gradients import Producers
-from firstnan.rank.links import is_at_the_door
-from firstnan.rank.module_dumps import module_around
+from firstnan.rank.taint.carriers import as_found
+from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, GuessedLink, Origin
+from firstnan.rank.taint.gradients import Producers
+from firstnan.rank.taint.links import is_at_the_door
+from firstnan.rank.taint.module_dumps import module_around
 
 NEAR_FORWARD = 64
 """Records within which the batch of a later micro-batch reaches the model."""

@@ -12,8 +12,8 @@ import torch
 from msgspec.structs import replace
 
 from firstnan.answer.replay import NotRun, Rows
-from firstnan.replaying import masks
 from firstnan.replaying.arguments import Arguments, Leaf
+from firstnan.replaying.bad_elements import masks
 from firstnan.replaying.experiment import Experiment
 from firstnan.replaying.refusal import RefusedError
 from firstnan.replaying.tensors import size_of

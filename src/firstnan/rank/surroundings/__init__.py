@@ -1,0 +1,1 @@
+"""What stands around a place of one rank, for whoever checks an answer: neighbours, the way up to an overflow."""
