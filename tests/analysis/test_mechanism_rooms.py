@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import mechanism_pages
@@ -10,6 +11,7 @@ import pytest
 
 from firstnan.answer.model import MechanismKind
 from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.language import Language
 from firstnan.words import catalog
 
@@ -25,9 +27,18 @@ def test_a_room_has_a_page_words_and_an_example(kind: MechanismKind) -> None:
     assert (ROOT / "examples" / "small" / kind.value).is_dir()
 
 
+@pytest.mark.parametrize("kind", MechanismKind, ids=lambda kind: kind.value)
+def test_advice_that_a_room_declares_has_words(kind: MechanismKind) -> None:
+    variants = list(getattr(import_module(f"firstnan.causes.mechanisms.{kind.value}"), "ADVICE", {}).values())
+    variants += ["backward"] * registry.has(kind, Trait.OWN_ADVICE_IN_BACKWARD)
+    variants += ["float16"] * registry.has(kind, Trait.MORE_ADVICE_IN_FLOAT16)
+    keys = {f"mechanism.{kind.value}.advice.{variant}" for variant in variants}
+    assert [(key, language) for language in Language for key in keys if key not in catalog(language)] == []
+
+
 def test_no_room_is_without_a_kind() -> None:
     folder = Path(registry.__file__).parent
-    shared = {"__init__", "registry", "case", "beyond_range"}
+    shared = {"__init__", "registry", "case", "beyond_range", "traits"}
     assert {path.stem for path in folder.glob("*.py")} - shared == {kind.value for kind in MechanismKind}
 
 

@@ -7,36 +7,17 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, Note, Report, RootCause, Where
-from firstnan.answer.turning_point import turning_point
+from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.traits import Trait
+from firstnan.causes.turning_point import turning_point
 from firstnan.dump.records import Direction
 from firstnan.operators import known_issues
 
 _PLACES = frozenset({Where.MISSING_RANK, Where.UNDUMPED_OPERATOR, Where.BEFORE_DUMP})
 """Places about which something is to be done whatever the mechanism."""
 
-_OTHERWISE_IN_BACKWARD = frozenset({MechanismKind.FP16_OVERFLOW, MechanismKind.CAST_OVERFLOW})
-"""Mechanisms that are cured at the loss scale when a gradient is hit."""
-
-_OF_REASON = {
-    (MechanismKind.DIV_BY_ZERO, "why.no_variance"): "no_variance",
-    (MechanismKind.DIV_BY_ZERO, "why.one_element_rows"): "one_element",
-    (MechanismKind.DIV_BY_ZERO, "why.empty_mean"): "empty_mean",
-    (MechanismKind.DIV_BY_ZERO, "why.all_ignored"): "all_ignored",
-    (MechanismKind.DIV_BY_ZERO, "why.single_elements"): "single_elements",
-    (MechanismKind.UNKNOWN, "why.received"): "received",
-    (MechanismKind.UNKNOWN, "why.unmatched_call"): "unmatched",
-}
-"""Explanations that ask for something else than their mechanism in general."""
-
 _OF_GAP = {f"evidence.rank_{gap}": gap for gap in ("absent", "left_out", "cut", "empty", "unreadable")}
 """What the dump of a rank lacks decides how to get a better one."""
-
-
-_HALF = {
-    MechanismKind.DIV_BY_ZERO: "mechanism.div_by_zero.advice.float16",
-    MechanismKind.LOG_ZERO: "mechanism.log_zero.advice.float16",
-}
-"""What is different where the tensors are float16."""
 
 
 def add(report: Report, operators: Collection[int]) -> Report:
@@ -67,20 +48,21 @@ def advice(cause: RootCause, *, operators: bool = False) -> tuple[Note, ...]:
     turn = turning_point(cause)
     first = () if turn is None else (Note("advice.turn", {"index": turn.step.exec_order, "op": turn.step.op_name}),)
     trap = tuple(Note("advice.where_trap") for note in cause.evidence if note.key == "evidence.twin_bad")
-    half = _HALF.get(cause.mechanism.kind)
     is_half = any(t.dtype == "float16" for t in (*cause.inputs, *cause.outputs))
+    has_more = is_half and registry.has(cause.mechanism.kind, Trait.MORE_ADVICE_IN_FLOAT16)
+    half = (Note(f"mechanism.{cause.mechanism.kind.value}.advice.float16"),) if has_more else ()
     mechanism = Note(_of_mechanism(cause, operators=operators))
-    return (*first, *trap, mechanism, *((Note(half),) if half and is_half else ()), *place)
+    return (*first, *trap, mechanism, *half, *place)
 
 
 def _of_mechanism(cause: RootCause, *, operators: bool) -> str:
     kind, reason = cause.mechanism.kind, cause.mechanism.explanation.key
     key = f"mechanism.{kind.value}.advice"
-    if (kind, reason) in _OF_REASON:
-        return f"{key}.{_OF_REASON[kind, reason]}"
+    if (variant := registry.advice_of(kind, reason)) is not None:
+        return f"{key}.{variant}"
     if kind is MechanismKind.UNKNOWN and cause.is_inside_module:
         return f"{key}.module" if not operators else f"{key}.module_beside_operators"
-    is_gradient = cause.direction is Direction.BACKWARD and kind in _OTHERWISE_IN_BACKWARD
+    is_gradient = cause.direction is Direction.BACKWARD and registry.has(kind, Trait.OWN_ADVICE_IN_BACKWARD)
     return f"{key}.backward" if is_gradient else key
 
 

@@ -8,7 +8,8 @@ from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismK
 from firstnan.causes.evidence import evidence_of
 from firstnan.causes.mechanisms.comm_corruption import comm_corruption
 from firstnan.causes.mechanisms.reduction_overflow import reduction_overflow
-from firstnan.causes.mechanisms.registry import explain
+from firstnan.causes.mechanisms.registry import explain, has
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
@@ -16,15 +17,6 @@ from firstnan.operators.table import Rulebook
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.origins import RankOutcome
-
-_OF_SIZE = frozenset(
-    {
-        *(MechanismKind.FP16_OVERFLOW, MechanismKind.BF16_OVERFLOW, MechanismKind.FP32_OVERFLOW),
-        *(MechanismKind.EXP_OVERFLOW, MechanismKind.CAST_OVERFLOW, MechanismKind.SATURATION),
-        *(MechanismKind.LARGE_VALUE_PROPAGATION, MechanismKind.INF_MINUS_INF),
-    }
-)
-"""Mechanisms by which a value that is too large, and nothing else about it, becomes non-finite."""
 
 
 def corrupted(
@@ -64,7 +56,7 @@ def _explains(call: MatchedCall, outcome: RankOutcome, book: Rulebook) -> bool:
     value, limit = largest(received), next((limits(t.dtype) for t in received if limits(t.dtype)), None)
     if value is not None and limit is not None and value > math.sqrt(limit.largest):
         return True
-    return explain(outcome.event, book).kind in _OF_SIZE
+    return has(explain(outcome.event, book).kind, Trait.TOO_LARGE)
 
 
 def _impossible_call(outcome: RankOutcome, matching: Matching) -> MatchedCall | None:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import Note, Report
 from firstnan.causes.growth import run_up_steps
-from firstnan.causes.mechanisms.divergence import OVERFLOWS, divergence
+from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.divergence import divergence
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.run.access import RankAccess
 
 MOST = 8
@@ -38,7 +40,7 @@ def add(report: Report, steps: Mapping[int, Collection[int]], files: RankAccess)
 def _before_cause(report: Report, steps: Mapping[int, Collection[int]], files: RankAccess) -> Report:
     cause = report.root_causes[0]
     there = [step for step in _steps_of(cause.rank, steps) if step <= cause.step][-MOST:]
-    if len(there) < LEAST or cause.mechanism.kind not in OVERFLOWS:
+    if len(there) < LEAST or not registry.has(cause.mechanism.kind, Trait.ENDS_GROWTH):
         return report
     grown = run_up_steps(files.magnitudes(cause.rank, there), cause.step)
     mechanism = divergence(grown)

@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import MechanismKind, RootCause, SymptomKind
 from firstnan.causes.loss_scaler import is_after_forward
+from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
@@ -28,13 +30,6 @@ from firstnan.rank.summary import Weights
 from firstnan.run.second_pass import Ask, Question
 from firstnan.step.origins import SkipDoubt
 
-_OVERFLOWS = frozenset(
-    {
-        *(MechanismKind.FP16_OVERFLOW, MechanismKind.CAST_OVERFLOW, MechanismKind.REDUCTION_OVERFLOW),
-        *(MechanismKind.LARGE_VALUE_PROPAGATION, MechanismKind.INF_MINUS_INF, MechanismKind.SATURATION),
-    }
-)
-"""Mechanisms that a smaller loss scale prevents."""
 _INFINITE = (ValueState.POS_INF, ValueState.NEG_INF, ValueState.BOTH_INF)
 MOST = 0.5
 """Share of a step's weights that the next step must show."""
@@ -63,7 +58,7 @@ def _is_overflow(cause: RootCause) -> bool:
     if not any(tensor.dtype == "float16" for tensor in tensors):
         return False
     kind = cause.mechanism.kind
-    return kind in _OVERFLOWS or (kind is MechanismKind.UNKNOWN and _begins_infinite(cause))
+    return registry.has(kind, Trait.SCALED) or (kind is MechanismKind.UNKNOWN and _begins_infinite(cause))
 
 
 def _begins_infinite(cause: RootCause) -> bool:

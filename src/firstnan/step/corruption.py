@@ -30,9 +30,6 @@ SLACK = 1.05
 """Rounding of a low-precision sum can exceed the exact bound by a little."""
 TOLERANCE = 1e-2
 """Relative difference of Max or Min that is still the same tensor."""
-_MOVING = frozenset(
-    {"broadcast", "scatter", "gather", "all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single"}
-)
 _SAME_RESULT = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor"})
 
 
@@ -73,7 +70,7 @@ def result_bound(call: MatchedCall) -> float | None:
         return None
     known = [v for v in values if v is not None]
     if not any(f.call.reduces for f in facts):
-        return max(known) if call.api in _MOVING else None
+        return None if call.is_p2p else max(known)
     operators = {f.call.reduce_op for f in facts}
     return sum(known) if operators <= {None, "SUM"} else max(known) if operators <= {"AVG", "MAX", "MIN"} else None
 
@@ -106,7 +103,7 @@ def is_disproved(call: MatchedCall, rank: int, summaries: Mapping[int, RankSumma
         return False
     sent = [t for member, f in call.members.items() if member != rank or not call.is_p2p for t in f.call.sent]
     known = [(t.max, t.min) for t in sent if t.max is not None and t.min is not None]
-    if not known or len(known) < len(sent) or not (call.is_p2p or call.api in _MOVING):
+    if not known or len(known) < len(sent) or any(f.call.reduces for f in call.members.values()):
         return False
     arrives = {*known, (max(high for high, _ in known), min(low for _, low in known))}
     return any((t.max, t.min) in arrives for t in fact.read_next)

@@ -17,7 +17,10 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.rank.taint.events import EventKind, Origin
+
+TRAITS = frozenset({Trait.ENDS_GROWTH})
 
 
 @tried(EventKind.ENTRY)

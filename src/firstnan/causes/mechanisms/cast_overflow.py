@@ -19,10 +19,13 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.values import limits
 from firstnan.operators.bounds import largest
 from firstnan.operators.table import Computes
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED, Trait.OWN_ADVICE_IN_BACKWARD})
 
 
 @tried(EventKind.BIRTH, after="saturated_result")

@@ -20,11 +20,22 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState, limits, magnitude
 from firstnan.operators.bounds import holds_zero, magnitudes, touches_zero
 from firstnan.operators.table import Computes
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.ZERO, Trait.MORE_ADVICE_IN_FLOAT16})
+ADVICE = {
+    "why.no_variance": "no_variance",
+    "why.one_element_rows": "one_element",
+    "why.empty_mean": "empty_mean",
+    "why.all_ignored": "all_ignored",
+    "why.single_elements": "single_elements",
+}
+"""Explanations that ask for something else than a guard against zero."""
 
 _DEVIATIONS = frozenset(["std", "var", "std_mean", "var_mean"])
 

@@ -22,16 +22,6 @@ from firstnan.answer.growth import Growth, GrowthKind
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import found
 
-OVERFLOWS = frozenset(
-    {
-        *(MechanismKind.FP16_OVERFLOW, MechanismKind.BF16_OVERFLOW, MechanismKind.FP32_OVERFLOW),
-        *(MechanismKind.EXP_OVERFLOW, MechanismKind.CAST_OVERFLOW, MechanismKind.LARGE_VALUE_PROPAGATION),
-        *(MechanismKind.INF_MINUS_INF, MechanismKind.REDUCTION_OVERFLOW, MechanismKind.SATURATION),
-        *(MechanismKind.BAD_PARAMETER, MechanismKind.ZERO_TIMES_INF),
-    }
-)
-"""What growing values end in; anything else has a reason of its own, whatever grew beside it."""
-
 
 def divergence(grown: Sequence[Growth]) -> Mechanism | None:
     """What grew up to the break, of which the first is an activation."""

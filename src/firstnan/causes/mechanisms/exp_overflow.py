@@ -20,9 +20,12 @@ import math
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.values import magnitude
 from firstnan.operators.table import Computes
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH})
 
 
 @tried(EventKind.BIRTH, after="zero_times_inf")

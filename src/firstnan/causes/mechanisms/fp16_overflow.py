@@ -22,9 +22,12 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.beyond_range import beyond_range
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import Computes
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED, Trait.OWN_ADVICE_IN_BACKWARD})
 
 
 @tried(EventKind.ENTRY, after="cast_between")

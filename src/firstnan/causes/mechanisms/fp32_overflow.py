@@ -18,7 +18,10 @@ from firstnan.answer.model import Mechanism, MechanismKind
 from firstnan.causes.mechanisms.beyond_range import beyond_range
 from firstnan.causes.mechanisms.case import Case
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH})
 
 
 @tried(EventKind.BIRTH, after="bf16_overflow")

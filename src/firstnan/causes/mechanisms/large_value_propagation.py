@@ -20,8 +20,11 @@ import math
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, RunUp
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.operators.bounds import largest
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED})
 
 ABSURD = 1e12
 """Finite values of this size do not occur in healthy training in any layer."""

@@ -17,8 +17,11 @@ from __future__ import annotations
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind, NoteValue
 from firstnan.causes.mechanisms.case import found
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.values import limits
 from firstnan.step.matching import MatchedCall
+
+TRAITS = frozenset({Trait.ENDS_GROWTH, Trait.SCALED})
 
 
 def reduction_overflow(call: MatchedCall, bound: float | None) -> Mechanism | None:

@@ -1,10 +1,10 @@
 """The mechanisms, and the order in which their tests are tried.
 
 Each kind of mechanism has a room of its own here, ``<kind>.py``: its documentation page is the docstring, its tests
-carry :func:`tried`. The first test that answers gives the mechanism; ``certain`` only where the recorded numbers prove
-it. A test that does not fit answers nothing: ``unknown`` with the right operator is worth more than a confident wrong
-answer. Some kinds are found elsewhere (communication, peers, replicas); their rooms hold the page, and the test where
-it is a pure one.
+carry :func:`tried`, ``TRAITS`` and ``ADVICE`` say what other code asks about the kind (:mod:`.traits`). The first test
+that answers gives the mechanism; ``certain`` only where the recorded numbers prove it. A test that does not fit answers
+nothing: ``unknown`` with the right operator is worth more than a confident wrong answer. Some kinds are found elsewhere
+(communication, peers, replicas); their rooms hold the page, and the test where it is a pure one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 
 from msgspec import Struct
 
 from firstnan.answer.model import Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, Test
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.operators.table import Rulebook
 from firstnan.rank.taint.events import Event, EventKind
 
@@ -45,7 +47,22 @@ def tried(*on: EventKind, after: str = "") -> Callable[[Test], Test]:
 
 def room(kind: MechanismKind) -> str:
     """The documentation of a mechanism: the docstring of its module."""
-    return import_module(f"{__package__}.{kind.value}").__doc__ or ""
+    return _module(kind).__doc__ or ""
+
+
+def has(kind: MechanismKind, trait: Trait) -> bool:
+    """Whether a mechanism's room declares the trait (``TRAITS``)."""
+    return trait in getattr(_module(kind), "TRAITS", ())
+
+
+def advice_of(kind: MechanismKind, explanation: str) -> str | None:
+    """The variant of a mechanism's advice for one explanation (``ADVICE``); None: it has none of its own."""
+    variants: dict[str, str] = getattr(_module(kind), "ADVICE", {})
+    return variants.get(explanation)
+
+
+def _module(kind: MechanismKind) -> ModuleType:
+    return import_module(f"{__package__}.{kind.value}")
 
 
 @cache

@@ -19,6 +19,9 @@ from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.rank.taint.events import EventKind
 
+ADVICE = {"why.received": "received", "why.unmatched_call": "unmatched"}
+"""Explanations that ask for something else than the elements of the record."""
+
 
 @tried(EventKind.BIRTH, EventKind.ENTRY, after="fp32_overflow")
 def unknown(_: Case) -> Mechanism | None:

@@ -18,10 +18,13 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, infinite_slots
 from firstnan.causes.mechanisms.registry import tried
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.values import ValueState
 from firstnan.operators.bounds import touches_zero
 from firstnan.operators.table import MULTIPLIES, Computes
 from firstnan.rank.taint.events import EventKind
+
+TRAITS = frozenset({Trait.ENDS_GROWTH})
 
 
 @tried(EventKind.BIRTH, after="inf_minus_inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from firstnan.answer.model import Alternative, MechanismKind, Note, RootCause, Where
-from firstnan.answer.turning_point import turning_point
+from firstnan.causes.turning_point import turning_point
 from firstnan.dump.language import Language
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import Number, ValueState

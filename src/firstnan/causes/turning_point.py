@@ -6,11 +6,12 @@ import math
 
 from msgspec import Struct
 
-from firstnan.answer.model import MechanismKind, RootCause, RunUp
+from firstnan.answer.model import RootCause, RunUp
+from firstnan.causes.mechanisms.registry import has
+from firstnan.causes.mechanisms.traits import Trait
 
 GROWTH = 10.0
 """From this factor on, growth inside one record is worth a sentence."""
-_ZERO_HURTS = frozenset({MechanismKind.DIV_BY_ZERO, MechanismKind.LOG_ZERO})
 
 
 class TurningPoint(Struct, frozen=True):
@@ -26,7 +27,7 @@ def turning_point(cause: RootCause) -> TurningPoint | None:
     the record that made them 0. None where the cause itself is that record."""
     known = [s for s in cause.run_up if s.magnitude_in and s.magnitude_out is not None]
     fallen = [s for s in known if s.magnitude_out == 0]
-    if fallen and cause.mechanism.kind in _ZERO_HURTS:
+    if fallen and has(cause.mechanism.kind, Trait.ZERO):
         return TurningPoint(fallen[-1], 0.0)
     grown = [(s.magnitude_out / s.magnitude_in, s) for s in known if s.magnitude_in and s.magnitude_out]
     factor, step = max(((f, s) for f, s in grown if math.isfinite(f)), key=lambda one: one[0], default=(0.0, None))
