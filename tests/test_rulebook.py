@@ -49,6 +49,10 @@ def rule(name: str, kind: str, *ops: str, reason: str = "ours") -> str:
         ("Tensor.narrow.0.forward", OperatorKind.BUFFER_VIEW),
         ("Functional.relu.0.forward", OperatorKind.SATURATOR),
         ("Mint.tanh.0.forward", OperatorKind.SATURATOR),
+        ("Tensor.uniform_.0.forward", OperatorKind.SELECTOR),
+        ("Tensor.moveaxis.0.forward", OperatorKind.CARRIER),
+        ("Torch.greater_equal.0.forward", OperatorKind.OBSERVER),
+        ("Functional.adaptive_max_pool2d.0.forward", OperatorKind.SATURATOR),
     ],
 )
 def test_what_the_packaged_rules_say(record: str, kind: OperatorKind) -> None:
@@ -75,6 +79,8 @@ def test_every_packaged_rule_says_why() -> None:
         ("Tensor.masked_fill_.3.forward", "Tensor.masked_fill", "masked_fill"),
         ("Torch.ops.aten.masked_fill_0_0", "Torch.masked_fill", "masked_fill"),
         ("Torch.linalg.vector_norm.0.forward", "Torch.vector_norm", "vector_norm"),
+        ("Torch.ops.aten.linalg_vector_norm_0_0", "Torch.vector_norm", "vector_norm"),
+        ("Aten.special_xlogy.0.forward", "Aten.xlogy", "xlogy"),
         ("Tensor.__iadd__.0.forward", "Tensor.__iadd__", "__iadd__"),
         ("Primitive.matmul.MatMul.0.forward", "Primitive.MatMul", "MatMul"),
         ("_C_ascend.rms_norm.0.forward", "_C_ascend.rms_norm", "rms_norm"),
@@ -201,6 +207,16 @@ def test_a_rule_makes_an_operator_an_initialiser(tmp_path: Path) -> None:
     report = answered(run, tmp_path, rule("arenas", "initialiser", "Torch.arena"))
     assert report.verdict is Verdict.CLEAN
     assert [(r.rule, r.count) for r in report.benign] == [("arenas", 1)]
+
+
+def test_random_numbers_take_the_place_of_what_stood_there(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Tensor.normal_", [t(NAN), 0.0, 0.02], [t(0.06, -0.06)])
+    rank.op("Torch.exp", [t(0.06, -0.06)], [t(1.06, 0.94)])
+    report = run.analyze(tmp_path)
+    assert report.verdict is Verdict.CLEAN
+    assert report.complete
 
 
 # --- what operators compute ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ API's name (or a module's class), whatever the prefix: the frameworks share most
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -123,6 +124,8 @@ MASKED_BY_RECORDS = UNMASKED | {
     *(Computes.LOGARITHM, Computes.REDUCTION, Computes.SUBTRACTION),
 }
 """Operators, softmaxes apart, into which a mask comes only from a record or from a fill that is listed."""
+_NAMESPACE = re.compile(r"^(?:linalg|special|fft)_(?=.)")
+"""How the operators of ATen spell the modules of torch."""
 WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
 """Names of weights among the keyword arguments of common operators."""
 
@@ -211,7 +214,9 @@ def operator_label(name: RecordName) -> str:
 
 
 def short_api(name: RecordName) -> str:
-    """The last part of an API's name, without the underscore of the in-place form.
+    """The last part of an API's name, without its namespace and the underscore of the in-place form.
+
+    ``Aten.linalg_vector_norm``, ``Torch.linalg.vector_norm`` and ``Torch.norm_`` are spelt by one rule.
 
     >>> from firstnan.dump.records import Direction
     >>> short_api(RecordName("", RecordKind.API, "Torch", "linalg.vector_norm", "", 0, Direction.FORWARD))
@@ -220,7 +225,7 @@ def short_api(name: RecordName) -> str:
     api = name.api.rsplit(".", 1)[-1]
     if api.startswith("__") and api.endswith("__"):
         return api
-    return api.rstrip("_") or api
+    return _NAMESPACE.sub("", api).rstrip("_") or api
 
 
 def default_text() -> str:
