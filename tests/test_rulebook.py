@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t
-from firstnan.answer.model import Confidence, Report, Verdict
+from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict
 from firstnan.dump.errors import UsageError
 from firstnan.dump.names import parse_name
 from firstnan.operators import table
@@ -284,3 +284,13 @@ def test_a_taught_kernel_changes_the_answer_and_is_named_in_it(tmp_path: Path) -
 def test_an_operator_of_another_form_is_refused(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=says):
         table.load(rules_file(tmp_path, text))
+
+
+def test_a_bound_proves_nothing_about_a_fused_kernel(tmp_path: Path) -> None:
+    """It does more than its arguments say: an infinity may come from a tail or a workspace."""
+    side = t(100.0, -100.0, (64, 64), "float16")
+    run = Run()
+    run.rank(0).op("NPU.npu_new_matmul", [side, side], [t(INF, shape=(64, 64), dtype="float16")])
+    fused = KERNEL.replace('["product"]', '["product", "fused"]')
+    cause = run.analyze(tmp_path / "dump", rules=rules_file(tmp_path, fused)).root_causes[0]
+    assert (cause.mechanism.kind, cause.mechanism.confidence) == (MechanismKind.FP16_OVERFLOW, Confidence.LIKELY)

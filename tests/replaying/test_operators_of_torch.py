@@ -39,8 +39,6 @@ def test_what_torch_has_and_the_table_has_not_is_listed() -> None:
         for function in functions if prefix else ():
             name = getattr(function, "__name__", "_")
             api = short_api(RecordName("", RecordKind.API, "Torch", name, "", 0, Direction.FORWARD))
-                "", RecordKind.API, "Torch", getattr(function, "__name__", "_"), "", 0, Direction.FORWARD
-            )
             if api.startswith("_") or api in book.operators or any(fnmatchcase(api, p) for p in BESIDE_VALUES):
                 continue
             if not any(fnmatchcase(f"{prefix}.{api}", pattern) for rule in book.rules for pattern in rule.ops):

@@ -28,7 +28,8 @@ def beyond_range(case: Case, dtype: str, kind: MechanismKind) -> Mechanism | Non
     if bound is not None:
         if bound <= limit.largest:
             return None
-        sure = Confidence.CERTAIN if tensor.state is not ValueState.NAN and not case.is_backward else Confidence.LIKELY
+        proves = not (case.is_backward or tensor.state is ValueState.NAN or case.computes(Computes.FUSED))
+        sure = Confidence.CERTAIN if proves else Confidence.LIKELY
         return found(kind, sure, "why.overflow", value=value, bound=bound, limit=limit.largest, dtype=limit.name)
     if case.computes(Computes.BOUNDED) and not case.is_backward:
         return None

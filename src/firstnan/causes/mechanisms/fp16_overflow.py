@@ -6,8 +6,8 @@ size.
 ## What proves it
 Every input is finite, and the largest result that arithmetic allows for them is beyond the dtype: for products |a| x
 |b| x length of the sum, for sums |a| x number of elements. *certain* in forward when the result is an infinity;
-*likely* for gradients, for NaN, and for operators without such a bound; *possible* when an infinity in float16 comes
-from no record, or when the device only flagged it.
+*likely* for gradients, for NaN, for fused kernels, and for operators without such a bound; *possible* when an infinity
+in float16 comes from no record, or when the device only flagged it.
 
 ## Example
 A dot product over 512 elements: 12 x 16 x 512 = 98304.

@@ -369,6 +369,7 @@ REPORT: dict[str, str] = {
     "benign.views": "views: {count}",
     "benign.copy_and_cast": "copies and casts: {count}",
     "benign.fill_with_constant": "fills with a constant: {count}",
+    "benign.random_fill": "fills with random numbers: {count}",
     "benign.memory_initialisation": "fresh memory, not written yet: {count}",
     "section.growth": "Growth from step to step (rank {rank}, largest absolute value by step)",
     "column.what": "what",

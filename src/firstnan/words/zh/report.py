@@ -328,6 +328,7 @@ REPORT: dict[str, str] = {
     "benign.views": "view：{count} 个",
     "benign.copy_and_cast": "复制和类型转换：{count} 次",
     "benign.fill_with_constant": "填充常数：{count} 次",
+    "benign.random_fill": "填充随机数：{count} 次",
     "benign.memory_initialisation": "刚分配、尚未写入的内存：{count} 个",
     "section.growth": "逐步增长（rank {rank}，各 step 的最大绝对值）",
     "column.what": "类别",
