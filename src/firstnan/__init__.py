@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firstnan.recording.by_hand import record
     from firstnan.recording.guard import Guard, guard
     from firstnan.run.pipeline import analyze, trace
+    from firstnan.run.replay import ReplayRequest, replay
     from firstnan.run.two_stage import merge, scan
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "InputError",
     "Options",
     "OutputError",
+    "ReplayRequest",
     "Report",
     "UsageError",
     "__version__",
@@ -28,6 +30,7 @@ __all__ = [
     "guard",
     "merge",
     "record",
+    "replay",
     "scan",
     "trace",
 ]
@@ -42,6 +45,7 @@ _HOMES = {
     "dump.errors": ("FirstnanError", "InputError", "OutputError", "UsageError"),
     "dump.options": ("Options",),
     "run.pipeline": ("analyze", "trace"),
+    "run.replay": ("ReplayRequest", "replay"),
     "run.two_stage": ("merge", "scan"),
     "recording.by_hand": ("record",),
     "recording.guard": ("Guard", "guard"),

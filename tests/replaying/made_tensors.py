@@ -74,8 +74,8 @@ class TensorDump:
             "shape": list(tensor.shape),
             "Max": high,
             "Min": low,
-            "Mean": None,
-            "Norm": None,
+            "Mean": float(floats.float().mean()) if high is not None else None,
+            "Norm": float(floats.float().norm()) if high is not None else None,
             "requires_grad": tensor.requires_grad,
             "data_name": f"{name}.pt",
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 import os
@@ -30,7 +31,7 @@ from firstnan.replaying.experiment import RankTensors  # noqa: E402
 from firstnan.replaying.inside import replay_module  # noqa: E402
 from firstnan.replaying.job import Job, Task  # noqa: E402
 from firstnan.replaying.record import Limits  # noqa: E402
-from firstnan.run.replay import Request, replay  # noqa: E402
+from firstnan.run.replay import ReplayRequest, replay  # noqa: E402
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +94,7 @@ def test_a_healthy_dump_ends_with_0(dump: TensorDump) -> None:
 
 def test_one_record_is_told_whatever_is_made_of_it(dump: TensorDump) -> None:
     network(dump).write()
-    report = replay(dump.root, Request(op_name="Torch.exp.0.forward"))
+    report = replay(dump.root, ReplayRequest(op_name="Torch.exp.0.forward"))
     assert report.replayed is not None
     assert [(one.op_name, one.replay.verdict) for one in report.replayed.told] == [("Torch.exp.0.forward", V.AGREES)]
 
@@ -120,9 +121,62 @@ def test_a_dump_of_numpy_files_is_run_through_the_torch_twins(dump: TensorDump) 
         numpy.save(file.with_suffix(".npy"), torch.load(file).numpy())
         entry["data_name"] = file.with_suffix(".npy").name
     dump.write()
-    report = replay(dump.root, Request(op_name="Mint.exp.0.forward"))
+    report = replay(dump.root, ReplayRequest(op_name="Mint.exp.0.forward"))
     assert report.replayed is not None
     assert report.replayed.told[0].replay.verdict is V.REPRODUCED_RANGE
+
+
+# --- ranks that should be equal ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Path:
+    """Two ranks that compute the same; on rank 1 one element of one result is another, and everything is finite."""
+    for rank in (0, 1):
+        torch.manual_seed(0)
+        dump = TensorDump(tmp_path / "dump", rank)
+
+        def spoil(y: torch.Tensor, rank: int = rank) -> None:
+            y[1, 2, 3] *= 1 + rank
+
+        network(dump, spoil).write()
+    return tmp_path / "dump"
+
+
+def test_the_record_of_a_disagreement_is_run_on_both_ranks(replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ranks differ, and which of them is wrong no comparison tells: the CPU does."""
+    code, report = told(replicas, capsys=capsys)
+    (found,) = report["disagreements"]
+    assert (found["kind"], found["op_name"], found["odd_ranks"]) == ("operator", "Functional.linear.0.forward", None)
+    verdicts = {
+        one["rank"]: one["replay"]["verdict"]
+        for one in report["replayed"]["told"]
+        if one["op_name"] == "Functional.linear.0.forward"
+    }
+    assert (code, verdicts) == (1, {0: "agrees", 1: "values_differ"})
+    (cause,) = report["root_causes"]
+    assert (cause["rank"], cause["op_name"], cause["mechanism"]["kind"]) == (1, found["op_name"], "device_fault")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "line"])
+def test_every_format_tells_what_became_of_a_disagreement(
+    replicas: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(replicas), "--format", form]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Functional.linear.0.forward" in shown
+    assert "device fault" in shown
+    if form != "line":
+        assert "Ranks that should be equal" in shown
+        assert "Agrees: from" in shown
+        if form != "html":  # its text is in pieces
+            assert "Functional.linear.0.forward rank 0, step 0 Agrees: from" in shown.replace("*", "").replace("`", "")
+
+
+def test_records_of_disagreements_come_first_when_everything_is_run(replicas: Path) -> None:
+    report = replay(replicas, ReplayRequest(everything=True, budget=0.0))
+    assert report.replayed is not None
+    assert report.replayed.left_out == 8, "each record once"
 
 
 # --- communication ----------------------------------------------------------------------------------
@@ -176,6 +230,60 @@ def test_what_is_broadcast_arrives_as_it_was_sent(tmp_path: Path) -> None:
     assert answer_of(root, 1, "broadcast").verdict is V.NOT_REPRODUCED
 
 
+SPLITS = ([1, 2, 3], [2, 0, 1], [4, 1, 1])
+"""How many rows each of three ranks sends to each."""
+
+
+def exchanged(
+    tmp_path: Path, *, by_keyword: bool, spoil: Callable[[torch.Tensor], None] = lambda _: None, sent: Any = SPLITS
+) -> Path:
+    """``all_to_all_single`` of three ranks; what rank 1 gets is spoilt."""
+    torch.manual_seed(0)
+    given = [torch.randn(sum(rows), 2) for rows in SPLITS]
+    for rank in range(3):
+        rows = [given[other].split(list(SPLITS[other]))[rank] for other in range(3)]
+        got, into = torch.cat(rows), [len(one) for one in rows]
+        if rank == 1:
+            spoil(got)
+        group = {"type": "torch.ProcessGroup", "group_ranks": [0, 1, 2], "group_id": "2a3070ce"}
+        sizes = {"output_split_sizes": into, "input_split_sizes": list(sent[rank])}
+        args = [None, given[rank], *(() if by_keyword else sizes.values())]
+        kwargs = {**(sizes if by_keyword else {}), "group": group}
+        dump = TensorDump(tmp_path / "dump", rank)
+        output = [got, given[rank], *(list(one) for one in sizes.values()), group]
+        dump.forward("Distributed.all_to_all_single.0.forward", args, output, kwargs)
+        dump.write()
+    return tmp_path / "dump"
+
+
+@pytest.mark.parametrize("by_keyword", [False, True])
+def test_rows_of_recorded_split_sizes_arrive_where_they_were_sent(tmp_path: Path, by_keyword: bool) -> None:
+    def spoil(got: torch.Tensor) -> None:
+        got[2, 1] = 7.0
+
+    root = exchanged(tmp_path, by_keyword=by_keyword, spoil=spoil)
+    found = [answer_of(root, rank, "all_to_all_single", (0, 1, 2)) for rank in range(3)]
+    assert [one.verdict for one in found] == [V.AGREES, V.VALUES_DIFFER, V.AGREES]
+    assert found[1].elements is not None
+    assert (found[1].elements.first, found[1].shares[0].rank) == ((2, 1), 2), "rows 0 and 1 are rank 0's, 2 is rank 2's"
+
+
+def test_without_split_sizes_the_parts_are_equal(tmp_path: Path) -> None:
+    given = [torch.arange(8.0) + 100 * rank for rank in (0, 1)]
+    for rank in (0, 1):
+        dump = TensorDump(tmp_path / "dump", rank)
+        got = torch.cat([given[0][4 * rank : 4 * rank + 4], given[1][4 * rank : 4 * rank + 4]])
+        dump.forward("Distributed.all_to_all_single.0.forward", [None, given[rank]], [got, given[rank]])
+        dump.write()
+    assert [answer_of(tmp_path / "dump", rank, "all_to_all_single").verdict for rank in (0, 1)] == [V.AGREES] * 2
+
+
+def test_split_sizes_that_do_not_fit_the_tensor_are_a_reason(tmp_path: Path) -> None:
+    root = exchanged(tmp_path, by_keyword=True, sent=([1, 2, 3], [2, 0, 5], [4, 1, 1]))
+    answer = answer_of(root, 0, "all_to_all_single", (0, 1, 2))
+    assert (answer.reason, answer.detail) == (NotRun.MEMBERS, "split sizes of rank 1")
+
+
 def test_a_member_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
     root = ranks(tmp_path, [torch.ones(3)] * 2, [torch.ones(3) * 2] * 2)
     assert answer_of(root, 0, there=(0,)).reason is NotRun.MEMBERS
@@ -218,10 +326,20 @@ def test_a_child_that_is_lost_costs_one_record(
     assert len(answers) == 4
 
 
+def test_a_script_is_not_run_again_by_the_child(dump: TensorDump, tmp_path: Path) -> None:
+    """No ``if __name__ == "__main__"``: a child that imported the script would replay, and start a child ..."""
+    network(dump).write()
+    script = tmp_path / "script.py"
+    script.write_text(f"import firstnan\nprint(firstnan.replay({str(dump.root)!r}).replayed.records)\n", "utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    ended = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "4\n"), ended.stderr
+
+
 def test_a_budget_leaves_records_out(dump: TensorDump, monkeypatch: pytest.MonkeyPatch) -> None:
     network(dump).write()
     monkeypatch.setattr(process, "_serve", sleeping)
-    report = replay(dump.root, Request(everything=True, budget=0.5))
+    report = replay(dump.root, ReplayRequest(everything=True, budget=0.5))
     assert report.replayed is not None
     assert (report.replayed.left_out, report.exit_code) == (4, 4)
 
@@ -297,3 +415,11 @@ def test_the_story_is_real(page: str) -> None:
     shown = (ROOT / "docs" / page).read_text("utf-8")
     assert docs_output.commands(shown, docs_output.TORCH_BLOCK)
     assert shown == docs_output.renewed(shown, docs_output.TORCH_BLOCK), "python tools/docs_output.py --torch"
+
+
+@pytest.mark.parametrize("page", ["replay.md", "zh/replay.md"])
+def test_python_examples_are_real(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    failed, tried = doctest.testfile(str(ROOT / "docs" / page), module_relative=False, encoding="utf-8")
+    assert tried
+    assert not failed

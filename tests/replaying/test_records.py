@@ -198,6 +198,79 @@ def test_fused_operators_have_formulas(dump: TensorDump) -> None:
     assert reason(dump, "NPU.npu_moe_gating.0.forward") is NotRun.NO_OPERATOR
 
 
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "SBH"])
+@pytest.mark.parametrize("sparse", [0, 2, 3])
+def test_fused_attention_in_every_layout_and_mask(dump: TensorDump, layout: str, sparse: int) -> None:
+    """Against the attention of torch; four heads of queries share two of keys; 3 queries look at 5 places."""
+    q, k, v = torch.randn(2, 4, 3, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8)
+    rows, columns = torch.arange(3)[:, None], torch.arange(5)[None]
+    seen = {0: torch.ones(3, 5, dtype=torch.bool), 2: columns <= rows, 3: columns <= rows + 2}[sparse]
+    right = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=0.3, enable_gqa=True)
+    turn: dict[str, Any] = {
+        "BNSD": lambda t: t,
+        "BSND": lambda t: t.transpose(1, 2),
+        "BSH": lambda t: t.transpose(1, 2).flatten(2),
+        "SBH": lambda t: t.transpose(1, 2).flatten(2).transpose(0, 1),
+    }
+    given = [turn[layout](t).contiguous() for t in (q, k, v)]
+    options = {"scale": 0.3, "sparse_mode": sparse}
+    dump.forward("NPU.npu_fusion_attention.0.forward", [*given, 4, layout], [turn[layout](right)], options)
+    dump.forward("NPU.npu_fusion_attention.1.forward", [*given, 4, layout], [turn[layout](right) * 1.1], options)
+    assert [replayed(dump, one).verdict for one in dump.records] == [V.AGREES, V.VALUES_DIFFER]
+
+
+def turned_half(x: Any, angle: Any) -> Any:
+    """Rotary position embedding by its definition: element i and i + n/2 are a point that turns by an angle."""
+    out, n = torch.empty_like(x), x.shape[-1] // 2
+    for i in range(n):
+        cos, sin = torch.cos(angle[..., i]), torch.sin(angle[..., i])
+        out[..., i] = x[..., i] * cos - x[..., i + n] * sin
+        out[..., i + n] = x[..., i + n] * cos + x[..., i] * sin
+    return out
+
+
+def turned_pairs(x: Any, angle: Any) -> Any:
+    """The same of neighbours: complex numbers times exp(i · angle)."""
+    points = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(points * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [("NPU.npu_rotary_mul", ("half", "interleave", "quarter")), ("NPU.npu_rotary_position_embedding", (0, 1, 2))],
+)
+def test_rotary_embedding_turns_points(dump: TensorDump, name: str, modes: tuple[object, ...]) -> None:
+    x, angle = torch.randn(2, 3, 4, 8), torch.randn(1, 3, 1, 4)
+    half = [torch.cat((one, one), -1) for one in (torch.cos(angle), torch.sin(angle))]
+    pairs = [one.repeat_interleave(2, -1) for one in (torch.cos(angle), torch.sin(angle))]
+    one, other = turned_half(x, angle), turned_pairs(x, angle)
+    dump.forward(f"{name}.0.forward", [x, *half], one)
+    dump.forward(f"{name}.1.forward", [x, *half, modes[0]], one)
+    dump.forward(f"{name}.2.forward", [x, *pairs, modes[1]], other)
+    dump.forward(f"{name}.3.forward", [x, *half], turned_half(x, -angle))
+    dump.forward(f"{name}.4.forward", [x, *half, modes[2]], one)
+    found = [replayed(dump, each) for each in dump.records]
+    assert [each.verdict for each in found[:4]] == [V.AGREES, V.AGREES, V.AGREES, V.VALUES_DIFFER]
+    assert found[4].reason is NotRun.NO_OPERATOR, "no formula for this form"
+
+
+def test_the_gradient_of_a_rotary_embedding_turns_back(dump: TensorDump) -> None:
+    x, angle, gradient = torch.randn(2, 3, 4, 8, requires_grad=True), torch.randn(1, 3, 1, 4), torch.randn(2, 3, 4, 8)
+    cos, sin = (torch.cat((one, one), -1) for one in (torch.cos(angle), torch.sin(angle)))
+    dump.forward("NPU.npu_rotary_mul.0.forward", [x, cos, sin], turned_half(x.detach(), angle))
+    dump.backward("NPU.npu_rotary_mul.0.backward", [gradient], [turned_half(gradient, -angle)])
+    assert replayed(dump, "NPU.npu_rotary_mul.0.backward").verdict is V.AGREES
+
+
+@pytest.mark.parametrize("api", ["npu_bmmV2", "npu_bmm_v2"])
+def test_a_batched_product_is_a_product_of_each_sample(dump: TensorDump, api: str) -> None:
+    a, b = torch.randn(3, 4, 5), torch.randn(3, 5, 6)
+    out = torch.stack([(x[:, :, None] * y[None]).sum(1) for x, y in zip(a, b, strict=True)])
+    dump.forward(f"NPU.{api}.0.forward", [a, b, []], out)
+    dump.forward(f"NPU.{api}.1.forward", [a, b, []], out.roll(1, 0))
+    assert [replayed(dump, one).verdict for one in dump.records] == [V.AGREES, V.VALUES_DIFFER]
+
+
 # --- what is not run --------------------------------------------------------------------------------
 
 

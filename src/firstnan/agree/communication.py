@@ -42,6 +42,8 @@ from firstnan.step.call_series import UNKNOWN_GROUP, Collective, Message, Series
 
 MOST_LOOKS = 16
 """Calls of one series that are read again."""
+CALL_NAME = "evidence.call_name"
+"""Key of the note that says under which name a call stands on another rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def _told(
         confidence=confidence,
         explanation=Note("differ.why.received") if is_message else explanation,
         evidence=tuple(
-            Note("evidence.call_name", {"rank": rank, "op_name": found[rank].name})
+            Note(CALL_NAME, {"rank": rank, "op_name": found[rank].name})
             for rank in ranks
             if found[rank].name != first.name
         ),

@@ -7,6 +7,7 @@ of an API in a group on one member is the n-th on the others, as everywhere in f
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from firstnan.answer.replay import Example, NotRun, Replay, ReplayVerdict, Share
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import TensorStat
-from firstnan.operators.communication import CallKind, CommCall, Freshness, calls, is_communication
+from firstnan.operators.communication import ROLES, CallKind, CommCall, Freshness, calls, is_communication
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.replaying.bad_elements import masks
 from firstnan.replaying.bad_elements.rows import fits
@@ -57,6 +58,33 @@ class _Member(Struct, frozen=True):
         if not isinstance(place, dict):
             raise RefusedError(NotRun.MEMBERS, slot)
         return place
+
+    def pieces(self, members: int) -> Sequence[Tensor]:
+        """What this rank sends to each member (``all_to_all_single``): rows by its split sizes, else equal parts."""
+        if len(self.call.sent) != 1:
+            raise RefusedError(NotRun.MEMBERS, f"rank {self.rank}")
+        (sent,), sizes = self.load(self.call.sent), self._split_sizes()
+        rows = sent.shape[0] if sent.dim() else 0
+        if sizes is None and rows % members == 0:
+            sizes = [rows // members] * members
+        if sizes is None or len(sizes) != members or sum(sizes) != rows:
+            raise RefusedError(NotRun.MEMBERS, f"split sizes of rank {self.rank}")
+        pieces: Sequence[Tensor] = sent.split(sizes)
+        return pieces
+
+    def _split_sizes(self) -> list[int] | None:
+        name = "input_split_sizes"
+        place = ROLES["all_to_all_single"].signature.index(name)
+        positional, keywords = self.raw.get("input_args"), self.raw.get("input_kwargs")
+        given = keywords.get(name) if isinstance(keywords, dict) else None
+        if given is None and isinstance(positional, list) and len(positional) > place:
+            given = positional[place]
+        if not isinstance(given, list) or not given:
+            return None
+        sizes = [one.get("value") if isinstance(one, dict) else one for one in given]
+        if not all(isinstance(size, int) and size >= 0 for size in sizes):
+            raise RefusedError(NotRun.ARGUMENT, name)
+        return [size for size in sizes if isinstance(size, int)]
 
 
 def replay_call(name: str, rank: int, ranks: Mapping[int, RankTensors], memory: int) -> Replay:
@@ -163,9 +191,11 @@ def _contributions(own: _Member, members: Mapping[int, _Member], results: int) -
     elif call.api in ("all_gather", "gather"):
         made = [[(rank, sent[rank][0])] for rank in order if sent[rank]]
     elif call.api == "all_gather_into_tensor":
-        made = [[(-1, torch.cat([sent[rank][0].flatten() for rank in order if sent[rank]]))]]
+        made = [[(rank, sent[rank][0]) for rank in order if sent[rank]]]
     elif call.api == "all_to_all":
         made = [[(rank, sent[rank][place])] for rank in order if len(sent[rank]) == len(order)]
+    elif call.api == "all_to_all_single":
+        made = [[(rank, members[rank].pieces(len(order))[place]) for rank in order]]
     else:
         raise RefusedError(NotRun.REDUCTION, call.api)
     if len(made) != results or any(not part for part in made):
@@ -213,11 +243,10 @@ def _compare(own: _Member, at: int, result: Tensor, part: list[tuple[int, Tensor
 
 
 def _moved(own: _Member, at: int, result: Tensor, part: list[tuple[int, Tensor]]) -> Replay:
-    """What is moved arrives as it was sent, bit by bit."""
-    ((rank, sent),) = part
-    if sent.numel() != result.numel() or sent.dtype != result.dtype:
+    """What is moved arrives as it was sent, bit by bit; from several members, one behind the other."""
+    if sum(sent.numel() for _, sent in part) != result.numel() or any(sent.dtype != result.dtype for _, sent in part):
         raise RefusedError(NotRun.REDUCTION, f"{own.call.api} of other sizes")
-    sent = sent.reshape(result.shape)
+    sent = torch.cat([sent.flatten() for _, sent in part]).reshape(result.shape)
     plain, given = masks.plain(result), masks.plain(sent)
     both_nan = (
         torch.isnan(plain) & torch.isnan(given)
@@ -236,10 +265,17 @@ def _moved(own: _Member, at: int, result: Tensor, part: list[tuple[int, Tensor]]
         example = None
         if not result.is_complex():
             example = Example(place, float(plain[place]), float(given[place]), float(given[place]))
-        shares = (Share(rank, float(given[place])),) if rank >= 0 and example is not None else ()
+        shares = (Share(_sender(part, result, place), float(given[place])),) if example is not None else ()
         return Replay(
             verdict, None, "", *counts, elements=masks.describe(slot, result, mask), example=example, shares=shares
         )
     if counts[0]:
         return Replay(ReplayVerdict.REPRODUCED, None, "", *counts, elements=masks.describe(slot, result, bad))
     return Replay(ReplayVerdict.AGREES, None, "", *counts)
+
+
+def _sender(part: Sequence[tuple[int, Tensor]], result: Tensor, place: tuple[int, ...]) -> int:
+    """The member whose tensor an element of the result comes from."""
+    flat = functools.reduce(lambda before, axis: before * axis[0] + axis[1], zip(result.shape, place, strict=True), 0)
+    ends = itertools.accumulate(sent.numel() for _, sent in part)
+    return next(rank for (rank, _), end in zip(part, ends, strict=True) if flat < end)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 from firstnan.answer.replay import NotRun, Replay, ReplayVerdict
 from firstnan.dump.errors import UsageError
@@ -81,7 +83,8 @@ def _child(job: Job, start: int, repro: Path | None = None) -> Iterator[tuple[Ba
     context = multiprocessing.get_context("spawn")  # torch does not survive a fork once it has run
     answers, answering = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(job, start, answering, repro), daemon=True)
-    process.start()
+    with _no_main():
+        process.start()
     answering.close()
     try:
         try:
@@ -98,6 +101,17 @@ def _child(job: Job, start: int, repro: Path | None = None) -> Iterator[tuple[Ba
                 stop()
             process.join(_PATIENCE)
         answers.close()
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """While a child starts there is no main program that it would run again: a training script, say."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _serve(job: Job, start: int, answers: Connection, repro: Path | None) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstnan.agree.communication import CALL_NAME
 from firstnan.answer.model import Report, RootCause
 from firstnan.answer.replay import Collect, NotRun, ReplayedRecord, ReplaySummary, ReplayVerdict
 from firstnan.causes import advice
@@ -34,7 +35,7 @@ BUDGET = 600.0
 INSTALL = 'pip install "firstnan[replay]"'
 
 
-class Request(Struct, frozen=True):
+class ReplayRequest(Struct, frozen=True):
     """Which records to run again; as it stands, those of the root causes."""
 
     rank: int | None = None
@@ -47,7 +48,7 @@ class Request(Struct, frozen=True):
 
 
 def replay(
-    path: Paths, request: Request | None = None, options: Options | None = None, progress: Progress | None = None
+    path: Paths, request: ReplayRequest | None = None, options: Options | None = None, progress: Progress | None = None
 ) -> Report:
     """The report of the analysis, with records run again on the CPU.
 
@@ -58,17 +59,18 @@ def replay(
         UsageError: torch is not installed, or the rank or record is not there.
     """
     check_torch()
-    options, request = options or Options(), request or Request()
+    options, request = options or Options(), request or ReplayRequest()
     report = pipeline.analyze(path, options, progress)
     folders = _folders(path, options)
     everything = request.everything or (request.op_name is None and not _causes_with_record(report))
-    tasks = _tasks(report, folders, request, everything=everything)
+    disagreeing = () if request.op_name is not None else tuple(_disagreeing(report, folders, request.rank))
+    tasks = _tasks(report, folders, request, disagreeing, everything=everything)
     budget = request.budget if request.budget is not None else BUDGET if everything else None
     answers = _run(tasks, folders, budget)
-    return _put_together(report, tasks, answers, folders, options, asked=request.op_name)
+    return _put_together(report, tasks, answers, folders, options, told=disagreeing, asked=request.op_name)
 
 
-def write_repro(path: Paths, report: Report, request: Request, folder: Path) -> Path:
+def write_repro(path: Paths, report: Report, request: ReplayRequest, folder: Path) -> Path:
     """Write the repro of the record that was asked for, or of the first cause that was run, into a new folder.
 
     Raises:
@@ -115,21 +117,29 @@ def _causes_with_record(report: Report) -> list[RootCause]:
     return [cause for cause in report.root_causes if cause.op_name and cause.exec_order is not None]
 
 
-def _tasks(report: Report, folders: Sequence[RankFolder], request: Request, *, everything: bool) -> tuple[Task, ...]:
+def _tasks(
+    report: Report,
+    folders: Sequence[RankFolder],
+    request: ReplayRequest,
+    disagreeing: Sequence[Task],
+    *,
+    everything: bool,
+) -> tuple[Task, ...]:
     if request.op_name is not None:
         return (_named(report, folders, request),)
     if everything:
         ranks = [f for f in folders if request.rank is None or f.rank == request.rank]
         if not ranks:
             raise UsageError(f"no rank {request.rank} here")
-        return tuple(one for folder in ranks for one in _every_record(folder))
+        every = (one for folder in ranks for one in _every_record(folder))
+        return tuple(dict.fromkeys((*disagreeing, *every)))  # those first, should the time be up
     wanted = dict.fromkeys(one for cause in _causes_with_record(report) for one in _deciding(cause))
-    wanted |= dict.fromkeys(_disagreeing(report))
+    wanted |= dict.fromkeys(disagreeing)
     there = {(f.step, f.rank) for f in folders}
     return tuple(one for one in wanted if (one.step, one.rank) in there)
 
 
-def _named(report: Report, folders: Sequence[RankFolder], request: Request) -> Task:
+def _named(report: Report, folders: Sequence[RankFolder], request: ReplayRequest) -> Task:
     """The record with the name that was asked for, in the first bad step or the first that has it."""
     ranks = [f for f in folders if request.rank is None or f.rank == request.rank]
     if request.rank is None and len({f.rank for f in ranks}) > 1:
@@ -158,13 +168,23 @@ def _deciding(cause: RootCause) -> Iterator[Task]:
             yield Task(other.step, other.rank, other.op_name, other.exec_order)
 
 
-def _disagreeing(report: Report) -> Iterator[Task]:
-    """The record of a disagreement, on the ranks that stand out and on some that do not."""
+def _disagreeing(report: Report, folders: Iterable[RankFolder], wanted: int | None) -> Iterator[Task]:
+    """The record of each disagreement, on the ranks that stand out and on some that do not.
+
+    A call may have another name on another rank; its evidence tells.
+    """
+    there = {(folder.step, folder.rank): folder for folder in folders if wanted in (None, folder.rank)}
     for found in report.disagreements:
+        if found.op_name is None:
+            continue
+        names = {note.params["rank"]: str(note.params["op_name"]) for note in found.evidence if note.key == CALL_NAME}
         odd = found.odd_ranks or ()
         for rank in [*odd, *(rank for rank in found.ranks if rank not in odd)][:MOST_RANKS]:
-            if found.op_name and found.exec_order is not None:
-                yield Task(found.step, rank, found.op_name, found.exec_order)
+            folder = there.get((found.step, rank))
+            name = names.get(rank, found.op_name)
+            record = None if folder is None else rank_passes.find_all(folder, (name,)).get(name)
+            if record is not None:
+                yield Task(found.step, rank, name, record.index)
 
 
 MOST_RANKS = 4
@@ -185,6 +205,7 @@ def _put_together(
     folders: tuple[RankFolder, ...],
     options: Options,
     *,
+    told: Sequence[Task],
     asked: str | None,
 ) -> Report:
     with engines.opened(options) as workers:
@@ -197,15 +218,19 @@ def _put_together(
         for cause, with_site in zip(judged.root_causes, sites.root_causes, strict=True)
     )
     return pipeline.with_problems(
-        replace(judged, root_causes=causes, replayed=_summary(judged, tasks, answers, asked)), files.problems()
+        replace(judged, root_causes=causes, replayed=_summary(judged, tasks, answers, told, asked)), files.problems()
     )
 
 
 def _summary(
-    report: Report, tasks: Sequence[Task], answers: Sequence[ReplayedRecord], asked: str | None
+    report: Report,
+    tasks: Sequence[Task],
+    answers: Sequence[ReplayedRecord],
+    disagreeing: Sequence[Task],
+    asked: str | None,
 ) -> ReplaySummary:
     named = {(cause.step, cause.rank, cause.op_name) for cause in report.root_causes}
-    named |= {(one.step, one.rank, one.op_name) for one in _disagreeing(report)}
+    named |= {(one.step, one.rank, one.op_name) for one in disagreeing}
     told = [
         one
         for one in answers
@@ -256,7 +281,7 @@ def _with_forward(name: str) -> Iterator[str]:
     yield name
 
 
-def _repro_of(report: Report, request: Request) -> Task | None:
+def _repro_of(report: Report, request: ReplayRequest) -> Task | None:
     """The record that was asked for, else the first cause that was run again, device faults before others."""
     told = report.replayed.told if report.replayed is not None else ()
     run = [one for one in told if one.replay.verdict is not ReplayVerdict.NOT_RUN]

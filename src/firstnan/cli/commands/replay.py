@@ -71,7 +71,7 @@ def run(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     settings = settings_of(chosen, View.FULL)
     say_what_is_lacking(settings.language)
-    request = replay.Request(chosen.rank, chosen.op, chosen.all, chosen.budget)
+    request = replay.ReplayRequest(chosen.rank, chosen.op, chosen.all, chosen.budget)
 
     def replayed() -> Report:
         with ReadingProgress(settings.language) as progress:

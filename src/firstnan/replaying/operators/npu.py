@@ -34,12 +34,23 @@ def npu_swiglu(x: Tensor, dim: int = -1) -> Tensor:
 
 def npu_rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half") -> Tensor:
     """``x · cos + rotated(x) · sin``; half: (a, b) turns into (−b, a), interleave: pairs do."""
-    if rotary_mode == "half":
+    return _turned(x, r1, r2, rotary_mode)
+
+
+def npu_rotary_position_embedding(x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Tensor:
+    """The same with a number for the mode: 0 half, 1 interleave."""
+    return _turned(x, cos, sin, {0: "half", 1: "interleave"}.get(mode, str(mode)))
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, mode: str) -> Tensor:
+    if mode == "half":
         one, other = x.chunk(2, -1)
         turned = torch.cat((-other, one), -1)
-    else:
+    elif mode == "interleave":
         turned = torch.stack((-x[..., 1::2], x[..., 0::2]), -1).flatten(-2)
-    return x * r1 + turned * r2
+    else:
+        raise NoReferenceError(f"no reference for the rotary mode {mode}")
+    return x * cos + turned * sin
 
 
 def npu_bmm(one: Tensor, other: Tensor, *_: object) -> Tensor:
@@ -123,7 +134,7 @@ FORMULAS: Mapping[str, Callable[..., Any]] = {
     "npu_rms_norm": npu_rms_norm,
     "npu_swiglu": npu_swiglu,
     "npu_rotary_mul": npu_rotary_mul,
-    "npu_rotary_position_embedding": npu_rotary_mul,
+    "npu_rotary_position_embedding": npu_rotary_position_embedding,
     "npu_bmmV2": npu_bmm,
     "npu_bmm_v2": npu_bmm,
     "npu_fusion_attention": npu_fusion_attention,

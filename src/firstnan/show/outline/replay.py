@@ -137,13 +137,14 @@ def replayed_sections(summary: ReplaySummary | None, settings: Settings) -> Iter
 
 
 def told_sections(report: Report, settings: Settings) -> Iterable[Section]:
-    """Records that were asked for and are no causes."""
+    """Records that are no causes: those that were asked for, and those of disagreements."""
     language = settings.language
     causes = {(cause.step, cause.rank, cause.op_name) for cause in report.root_causes}
     for one in report.replayed.told if report.replayed is not None else ():
         if (one.step, one.rank, one.op_name) not in causes:
             title = text("section.replay", language)
-            head = Field(text("label.operator", language), (data(one.op_name, Tone.STRONG),))
+            place = sentence("replay.place", language, Tone.FAINT, rank=one.rank, step=one.step)
+            head = Field(text("label.operator", language), (data(one.op_name, Tone.STRONG), Span("  "), *place))
             yield Section(title, (head, *replay_blocks(one.replay, language)))
 
 

@@ -46,6 +46,7 @@ REPLAY: dict[str, str] = {
         "Reproduced: from the same inputs the CPU gets {cpu} NaN or Inf too, and {float64} in float64. It is the "
         "arithmetic of these inputs, not the device."
     ),
+    "replay.place": "rank {rank}, step {step}",
     "replay.agrees": "Agrees: from the same inputs the CPU gets the recorded result.",
     "replay.not_run": "Not run again: {reason:not_run}.",
     "replay.not_run_detail": "Not run again: {reason:not_run} ({detail}).",

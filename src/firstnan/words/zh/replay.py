@@ -36,6 +36,7 @@ REPLAY: dict[str, str] = {
         "已复现：输入相同，CPU 也得到 {cpu} 个 NaN 或 Inf，用 float64 得到 {float64} 个。"
         "这是这些输入的运算结果，与设备无关。"
     ),
+    "replay.place": "rank {rank}，step {step}",
     "replay.agrees": "一致：输入相同，CPU 得到 dump 中的结果。",
     "replay.not_run": "未重算：{reason:not_run}。",
     "replay.not_run_detail": "未重算：{reason:not_run}（{detail}）。",
