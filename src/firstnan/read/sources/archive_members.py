@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from firstnan.dump.problems import ProblemKind
-from firstnan.read.sources.compressed import Damaged, Format, Index, Unpacked, lacking
+from firstnan.read.sources.compressed import Damaged, Format, Index, Part, Unpacked, lacking
 from firstnan.read.sources.files import Fault, Opened, reason
 from firstnan.read.sources.folders import shown
 
@@ -237,7 +237,7 @@ def of_zip(opened: Opened) -> Archive | Fault:
     archive = Archive()
     tree = _Tree(archive)
     try:
-        with zipfile.ZipFile(_Directory(opened.file, opened.size)) as directory:
+        with zipfile.ZipFile(_Directory(opened.file, 0, opened.size)) as directory:
             for info in directory.infolist():
                 tree.add(info.filename, _zip_member(info))
                 if tree.count > MAX_MEMBERS:
@@ -249,39 +249,14 @@ def of_zip(opened: Opened) -> Archive | Fault:
     return tree.conclude()
 
 
-class _Directory(io.RawIOBase):
+class _Directory(Part):
     """A zip as :mod:`zipfile` reads it: from either end, and never much at once."""
-
-    def __init__(self, file: io.RawIOBase, size: int) -> None:
-        super().__init__()
-        self._file = file
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise OSError(22, "a place before the beginning")
-        self._at = base + offset
-        return self._at
 
     def read(self, size: int = -1) -> bytes:
         wanted = max(self._size - self._at, 0) if size < 0 else size
         if wanted > MAX_DIRECTORY:
             raise Damaged(f"a directory of {wanted} bytes")
-        self._file.seek(self._at)
-        found = self._file.read(wanted) or b""
-        self._at += len(found)
-        return found
+        return super().read(wanted) or b""
 
 
 def _zip_member(info: object) -> Member | Refused | None:

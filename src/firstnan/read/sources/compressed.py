@@ -300,8 +300,8 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-class Window(io.RawIOBase):
-    """A part of a file, as a file; ``file`` is closed with it."""
+class Part(io.RawIOBase):
+    """A part of a file, as a file; ``file`` stays open."""
 
     def __init__(self, file: io.RawIOBase, offset: int, size: int) -> None:
         super().__init__()
@@ -320,10 +320,11 @@ class Window(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("only from the beginning")
-        self._at = offset
-        return offset
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise OSError(22, "a place before the beginning")
+        self._at = base + offset
+        return self._at
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         target = memoryview(buffer).cast("B")[: max(self._size - self._at, 0)]
@@ -336,6 +337,10 @@ class Window(io.RawIOBase):
             filled += count
         self._at += filled
         return filled
+
+
+class Window(Part):
+    """A part of a file, as a file; ``file`` is closed with it."""
 
     def close(self) -> None:
         self._file.close()
