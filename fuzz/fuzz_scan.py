@@ -13,7 +13,6 @@ from promises import promise
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.view import RankView
 from firstnan.operators import table
-from firstnan.operators.communication import is_communication
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.suspects import Lookout
 from firstnan.read.json import lenient
@@ -118,9 +117,9 @@ def _same(scanned: RankView, whole: RankView, *, sound: bool) -> None:
 
 
 def _calls(view: RankView) -> list[tuple[int, bool, str, str]]:
-    """What :data:`firstnan.dump.view.Passed` promises of each call that the analysis knows."""
+    """What :data:`firstnan.dump.view.Calls` promises of each call."""
+    held = view.calls()
     return [
-        (passed.index, passed.is_bad(), passed.name(), repr((passed.like.groups, passed.like.peers)))
-        for passed in view.communication()
-        if is_communication(passed.like)
+        (held.index(at), held.is_bad(at), held.name(at), repr((held.likes[kind].groups, held.likes[kind].peers)))
+        for at, kind in enumerate(held.kind_of)
     ]

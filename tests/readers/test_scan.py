@@ -239,11 +239,21 @@ def test_a_record_beyond_the_limit_is_left_to_the_full_reader(tmp_path: Path, mo
 
 
 def test_a_file_that_is_written_to_in_between_is_doubtful(tmp_path: Path) -> None:
-    folder = write(tmp_path, SOUND)
-    view, _ = scanned(folder)
-    (folder.path / "dump.json").write_text(SOUND.replace("NaN", "1.0"))
+    written = text(plain(60))
+    folder = write(tmp_path, written)
+    view, _ = scanned(folder, 4096)
+    (folder.path / "dump.json").write_text(written.replace("1.0", "1.25"))
     with pytest.raises(Doubt, match="written to"):
-        view.records(0, 3)
+        view.records(0, 60)
+
+
+def test_a_small_file_is_read_once(tmp_path: Path) -> None:
+    """Whatever becomes of it meanwhile."""
+    folder = write(tmp_path, SOUND)
+    expected = seen(*whole(folder))
+    view, watch = scanned(folder)
+    (folder.path / "dump.json").unlink()
+    assert seen(view, watch) == expected
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_doubtful(

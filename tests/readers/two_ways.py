@@ -8,7 +8,6 @@ from firstnan.dump.folders import RankFolder
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
 from firstnan.operators import table
-from firstnan.operators.communication import is_communication
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.suspects import Lookout
 from firstnan.read.records import full_reader
@@ -33,6 +32,7 @@ def seen(view: RankView, watch: Lookout) -> dict[str, object]:
     over = view.overview
     watch.counting = False
     records = view.records(0, over.end)
+    held = view.calls()
     suspects = []
     at = over.suspect
     while at is not None:
@@ -49,11 +49,10 @@ def seen(view: RankView, watch: Lookout) -> dict[str, object]:
         "absent": view.find("Torch.nothing.0.forward"),
         "passes": view.passes(),
         "calls": [
-            (one.index, one.is_bad(), one.name(), one.record().name.full, _identity(one.like))
-            for one in view.communication()
-            if is_communication(one.like)
+            (held.index(at), held.is_bad(at), held.name(at), held.record(at).name.full, _identity(held.likes[kind]))
+            for at, kind in enumerate(held.kind_of)
         ],
-        "late calls": [one.index for one in view.communication(over.end // 2, over.end) if is_communication(one.like)],
+        "early calls": [held.before(index) for index in range(over.end + 1)],
     }
 
 

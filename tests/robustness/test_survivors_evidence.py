@@ -15,7 +15,7 @@ from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.summarize import _ends_blind
 from firstnan.rank.suspects import Lookout
 from firstnan.rank.taint.events import Event, EventKind
-from firstnan.rank.window import count_calls_from
+from firstnan.rank.window import CallLog
 
 
 def rank0() -> Rank:
@@ -135,8 +135,8 @@ def test_the_first_bad_call_is_searched_from_the_suspect_on(tmp_path: Path, susp
     rank = rank0()
     for value in (NAN, 1.0, NAN):
         rank.all_reduce(t(value), t(value), group=(0, 1))
-    log, first_bad = count_calls_from(view(rank, tmp_path), suspect)
-    assert list(first_bad.values()) == ([] if first is None else [first])
+    log = CallLog(view(rank, tmp_path))
+    assert list(log.first_bad(suspect).values()) == ([] if first is None else [first])
     assert sum(log.made().values()) == 3
 
 

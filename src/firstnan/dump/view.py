@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -57,22 +57,39 @@ class Overview(Struct, frozen=True):
     """Index of the first record with a result that the watch finds saturated."""
 
 
-class Passed(Struct, frozen=True):
-    """One communication record, named without all its values having been read (there may be very many).
+class Calls(Protocol):
+    """The records of communication APIs, in order, told apart without all of them having been read: there may be very
+    many. They are asked for by their position among themselves."""
 
-    What the functions give is to be asked for before the next record is passed.
-    """
+    @property
+    def likes(self) -> Sequence[Record]:
+        """One record of each kind: its API, groups, peers and scalar arguments are those of all that it stands for."""
+        ...
 
-    index: int
-    like: Record
-    """A record with this one's API, groups, peers and scalar arguments, whose tensors may be those of another call;
-    the same object for all records that it stands for."""
-    is_bad: Callable[[], bool]
-    """Whether the record holds a NaN, an infinity or a -Inf."""
-    name: Callable[[], str]
-    """The record's own name."""
-    record: Callable[[], Record]
-    """The record itself, with its own values."""
+    @property
+    def kind_of(self) -> Sequence[int]:
+        """Kind of each record, as a position in ``likes``."""
+        ...
+
+    def before(self, index: int) -> int:
+        """How many of them come before the record with this index."""
+        ...
+
+    def index(self, at: int) -> int:
+        """The index of one among all records."""
+        ...
+
+    def is_bad(self, at: int) -> bool:
+        """Whether one holds a NaN, an infinity or a -Inf."""
+        ...
+
+    def name(self, at: int) -> str:
+        """Its own name."""
+        ...
+
+    def record(self, at: int) -> Record:
+        """Itself, with its own values."""
+        ...
 
 
 class MaskRole(Enum):
@@ -149,8 +166,8 @@ class RankView(Protocol):
         """The record with this name."""
         ...
 
-    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
-        """The records of communication APIs with ``start <= index < stop``, in order."""
+    def calls(self) -> Calls:
+        """The records of communication APIs."""
         ...
 
     def passes(self) -> tuple[int | None, int | None]:

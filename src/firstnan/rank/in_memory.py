@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from firstnan.dump.records import Direction, Record, RecordKind
-from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, RankDump, Watch
+from firstnan.dump.view import FIRST_RECORDS, Overview, RankDump, Watch
 from firstnan.operators.communication import is_communication
 from firstnan.read.prints import RankPrints, of_records
 
@@ -63,11 +62,8 @@ class WholeDump:
             self._by_name = {record.name.full: record for record in self._records}
         return self._by_name.get(name)
 
-    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
-        for record in self.records(start, self._overview.end if stop is None else stop):
-            if is_communication(record):
-                reads = (partial(_is_bad, record), partial(_name, record), partial(_self, record))
-                yield Passed(record.index, record, *reads)
+    def calls(self) -> KnownCalls:
+        return KnownCalls([record for record in self._records if is_communication(record)])
 
     def passes(self) -> tuple[int | None, int | None]:
         backward = [
@@ -78,16 +74,28 @@ class WholeDump:
         return (backward[0], backward[-1]) if backward else (None, None)
 
 
-def _name(record: Record) -> str:
-    return record.name.full
+class KnownCalls:
+    """Implements :class:`firstnan.dump.view.Calls` over records; each is a kind of its own."""
 
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.likes = records
+        self.kind_of = range(len(records))
 
-def _self(record: Record) -> Record:
-    return record
+    def before(self, index: int) -> int:
+        return bisect_left(self.likes, index, key=lambda record: record.index)
 
+    def index(self, at: int) -> int:
+        return self.likes[at].index
 
-def _is_bad(record: Record) -> bool:
-    return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
+    def is_bad(self, at: int) -> bool:
+        record = self.likes[at]
+        return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
+
+    def name(self, at: int) -> str:
+        return self.likes[at].name.full
+
+    def record(self, at: int) -> Record:
+        return self.likes[at]
 
 
 def _groups_recorded(dump: RankDump) -> bool:

@@ -15,6 +15,7 @@ from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, CommCall, Freshness, calls
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import Side
+from firstnan.rank.window import CallLog
 
 _BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
 
@@ -85,31 +86,20 @@ def read_roster(view: RankView) -> Roster:
     rank, recorded = over.folder.rank, over.groups_recorded
     blind = any(problem.kind in _BLIND for problem in over.problems)
     forms: list[tuple[CallForm, ...]] = []
-    kept: list[Record] = []  # keeps ids from being used again
-    form_by_id: dict[int, int] = {}
-    places, form_of = array("Q"), array("L")
+    places = array("Q")
     names: list[str] = []
     unusual: dict[int, tuple[Sides, ...]] = {}
-    mentioned: set[int] = set()
-    for passed in view.communication():
-        like = passed.like
-        form = form_by_id.get(id(like))
-        if form is None:
-            found = calls(like, rank, groups_recorded=recorded)
-            for call in found:
-                named = (*(call.group or ()), call.peer, call.root)
-                mentioned.update(number for number in named if number is not None and number >= 0)
-            form = form_by_id[id(like)] = len(forms)
-            kept.append(like)
-            forms.append(tuple(_form(call) for call in found))
-        if blind or like.distrusted or passed.is_bad():
-            record = passed.record()
+    held = view.calls()
+    for like in held.likes:
+        forms.append(tuple(_form(call) for call in calls(like, rank, groups_recorded=recorded)))
+    for at, kind in enumerate(held.kind_of):
+        if blind or held.likes[kind].distrusted or held.is_bad(at):
+            record = held.record(at)
             own = calls(record, rank, groups_recorded=recorded)
-            unusual[len(names)] = tuple(_sides(record, call) for call in own)
-        places.append(passed.index)
-        form_of.append(form)
-        names.append(passed.name())
-    return Roster(over.folder.step, rank, tuple(forms), places, form_of, names, unusual, frozenset(mentioned))
+            unusual[at] = tuple(_sides(record, call) for call in own)
+        places.append(held.index(at))
+        names.append(held.name(at))
+    return Roster(over.folder.step, rank, tuple(forms), places, held.kind_of, names, unusual, CallLog(view).ranks)
 
 
 def _form(call: CommCall) -> CallForm:

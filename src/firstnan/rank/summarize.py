@@ -32,7 +32,7 @@ from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.rank.taint.islands import first_message
 from firstnan.rank.taint.links import NEAR
 from firstnan.rank.taint.record_table import Table
-from firstnan.rank.window import FAR, SMALL, TAIL, Focus, count_calls_from, far_windows
+from firstnan.rank.window import FAR, SMALL, TAIL, CallLog, Focus, far_windows
 
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""
@@ -53,7 +53,8 @@ def suspected(
 ) -> RankSummary:
     """The summary of a rank on which something is suspected; ``disproved``: receives whose result is left out."""
     over = view.overview
-    log, first_bad = count_calls_from(view, over.end if over.suspect is None else over.suspect)
+    log = CallLog(view)
+    first_bad = log.first_bad(over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
 
     def followed() -> tuple[Flow, dict[int, sinks.Outcome], tuple[Event, ...]]:

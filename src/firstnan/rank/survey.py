@@ -13,7 +13,7 @@ from firstnan.dump.view import RankDump, RankView
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import ParentsOf, RankSummary
 from firstnan.rank.suspects import Lookout
-from firstnan.rank.window import SMALL, count_calls, ranks_at_the_ends
+from firstnan.rank.window import SMALL, CallLog, ranks_at_the_ends
 
 if TYPE_CHECKING:
     from firstnan.rank.taint.events import Event
@@ -49,7 +49,7 @@ def look(
         benign=dict(watch.benign),
     )
     if over.suspect is None and not whole:
-        log = count_calls(view) if over.end <= SMALL else None
+        log = CallLog(view) if over.end <= SMALL else None
         return replace(
             clean,
             saturated=None if over.saturated is None else _saturated(view, over.saturated, watch.book),

@@ -19,15 +19,14 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from firstnan.dump.records import Record
-from firstnan.dump.view import Overview, RankView
-from firstnan.operators.communication import CallKey, GroupKnowledge, calls
+from firstnan.dump.view import RankView
+from firstnan.operators.communication import CallKey, CommCall, GroupKnowledge, calls
 
 SMALL = 512
 """Records of a rank that is looked at whole."""
@@ -145,101 +144,75 @@ class Focus:
 class CallLog:
     """All calls of one rank, counted by series."""
 
-    def __init__(self, over: Overview) -> None:
-        self.ranks: set[int] = set()
+    def __init__(self, view: RankView) -> None:
+        over = view.overview
+        self._calls = view.calls()
+        found = [calls(like, over.folder.rank, groups_recorded=over.groups_recorded) for like in self._calls.likes]
+        self._keys = [tuple(map(CallKey.of, kind)) for kind in found]
+        """The series of each kind of record."""
+        self._named = [frozenset(rank for call in kind for rank in _named(call)) for kind in found]
+
+    @property
+    def ranks(self) -> frozenset[int]:
         """Ranks that the calls name."""
-        self._over = over
-        self._entries: list[tuple[Record, tuple[CallKey, ...]]] = []
-        """Records that stand for others (keeping them keeps their ids from being used again), and their series."""
-        self._entry_of: dict[int, int] = {}
-        """id of such a record -> its place in the entries"""
-        self._places: list[int] = []
-        self._log: list[int] = []
-        """Index and entry of every communication record."""
+        return frozenset().union(*self._named)
 
-    def add(self, at: int, like: Record) -> int:
-        """One more communication record: its index, and one that stands for it. Gives the number of its kind."""
-        entry = self._entry_of.get(id(like))
-        if entry is None:
-            entry = self._new(like)
-        self._places.append(at)
-        self._log.append(entry)
-        return entry
-
-    def keys(self, entry: int) -> tuple[CallKey, ...]:
-        """The series of a kind of record."""
-        return self._entries[entry][1]
-
-    def _new(self, like: Record) -> int:
-        found = calls(like, self._over.folder.rank, groups_recorded=self._over.groups_recorded)
-        for call in found:
-            named = (*(call.group or ()), call.peer, call.root)
-            self.ranks.update(rank for rank in named if rank is not None and rank >= 0)
-        entry = self._entry_of[id(like)] = len(self._entries)
-        self._entries.append((like, tuple(CallKey.of(call) for call in found)))
-        return entry
+    def ranks_between(self, start: int, stop: int) -> frozenset[int]:
+        """Ranks that the calls of the records with ``start <= index < stop`` name."""
+        kinds = self._calls.kind_of[self._calls.before(start) : self._calls.before(stop)]
+        return frozenset().union(*(self._named[kind] for kind in set(kinds)))
 
     def made(self) -> dict[CallKey, int]:
         """Calls of each series."""
-        return self._counted(self._log)
+        return self._counted(self._calls.kind_of)
 
     def before(self, index: int) -> dict[CallKey, int]:
         """Calls of each series with a smaller index."""
-        return self._counted(self._log[: bisect_left(self._places, index)])
+        return self._counted(self._calls.kind_of[: self._calls.before(index)])
 
-    def _counted(self, log: Iterable[int]) -> dict[CallKey, int]:
+    def _counted(self, kinds: Iterable[int]) -> dict[CallKey, int]:
         counts: dict[CallKey, int] = {}
-        for entry, count in Counter(log).items():
-            for key in self._entries[entry][1]:
+        for kind, count in Counter(kinds).items():
+            for key in self._keys[kind]:
                 counts[key] = counts.get(key, 0) + count
         return counts
 
+    def first_bad(self, suspect: int) -> dict[CallKey, int]:
+        """Where the first call of each series stands that holds a bad value, from a suspect on."""
+        found: dict[CallKey, int] = {}
+        settled: set[int] = set()
+        held, kind_of = self._calls, self._calls.kind_of
+        for at in range(held.before(suspect), len(kind_of)):
+            kind = kind_of[at]
+            if kind in settled:
+                continue
+            keys = self._keys[kind]
+            if any(key not in found for key in keys):
+                if not held.is_bad(at):
+                    continue
+                for key in keys:
+                    found.setdefault(key, held.index(at))
+            settled.add(kind)
+        return found
+
     def __iter__(self) -> Iterator[tuple[int, tuple[CallKey, ...]]]:
         """Index and series of every communication record, in order."""
-        return ((index, self._entries[entry][1]) for index, entry in zip(self._places, self._log, strict=True))
+        return ((self._calls.index(at), self._keys[kind]) for at, kind in enumerate(self._calls.kind_of))
 
     @property
     def by_name(self) -> bool:
         """Groups are not recorded: calls are matched by record name, and cannot be counted."""
-        return any(key.knowledge is GroupKnowledge.UNKNOWN for _, keys in self._entries for key in keys)
+        return any(key.knowledge is GroupKnowledge.UNKNOWN for keys in self._keys for key in keys)
 
 
-def count_calls(view: RankView) -> CallLog:
-    """Counts a rank's calls without reading all their values."""
-    log = CallLog(view.overview)
-    for passed in view.communication():
-        log.add(passed.index, passed.like)
-    return log
-
-
-def count_calls_from(view: RankView, suspect: int) -> tuple[CallLog, dict[CallKey, int]]:
-    """Counts a rank's calls; and where the first of each series stands that holds a bad value, from a suspect on."""
-    log = CallLog(view.overview)
-    first_bad: dict[CallKey, int] = {}
-    settled: set[int] = set()
-    for passed in view.communication():
-        at = passed.index
-        entry = log.add(at, passed.like)
-        if at < suspect or entry in settled:
-            continue
-        keys = log.keys(entry)
-        if any(key not in first_bad for key in keys):
-            if not passed.is_bad():
-                continue
-            for key in keys:
-                first_bad.setdefault(key, at)
-        settled.add(entry)
-    return log, first_bad
+def _named(call: CommCall) -> Iterator[int]:
+    return (rank for rank in (*(call.group or ()), call.peer, call.root) if rank is not None and rank >= 0)
 
 
 def ranks_at_the_ends(view: RankView) -> frozenset[int]:
     """Ranks that the calls among the first and the last records name, where not all calls are counted."""
-    over = view.overview
-    found = CallLog(over)
-    for start, stop in ((0, HEAD), (max(over.end - HEAD // 2, HEAD), over.end)):
-        for passed in view.communication(start, stop):
-            found.add(passed.index, passed.like)
-    return frozenset(found.ranks)
+    end, log = view.overview.end, CallLog(view)
+    return log.ranks_between(0, HEAD) | log.ranks_between(max(end - HEAD // 2, HEAD), end)
 
 
 def far_windows(focus: Focus, first_bad: Mapping[CallKey, int], last_backward: int | None) -> Sequence[Window]:

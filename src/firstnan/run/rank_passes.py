@@ -20,8 +20,7 @@ from firstnan.rank.suspects import Lookout
 from firstnan.read import guard_file
 from firstnan.read.callers.construct import Callers
 from firstnan.read.json.lenient import collector_off
-from firstnan.read.prints import OperatorPrints, RankPrints
-from firstnan.read.scan.prints import PrintsReader
+from firstnan.read.prints import OperatorPrints
 from firstnan.read.scan.record_index import Doubt
 from firstnan.read.scan.sweep import ScannedDump, find_record, find_records, records_at
 from firstnan.run import second_pass
@@ -40,7 +39,7 @@ def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Ran
     """The first look at a rank."""
     if folder.file is FileKind.SAVED:
         return _saved(folder)
-    return _look(folder, book, excluded, whole=False, prints=PrintsReader(folder.rank))
+    return _look(folder, book, excluded, whole=False, prints=True)
 
 
 def survey_all(
@@ -55,10 +54,8 @@ def survey_all(
         return summary, summary, None
     callers = Callers(folder)
 
-    prints = PrintsReader(folder.rank)
-
     def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
-        summary = replace(look(view, watch, callers), prints=_prints(view, prints))
+        summary = replace(look(view, watch, callers), prints=view.prints())
         # What is wrong with construct.json matters where it was asked for.
         summary = _with_guard(folder, _with(summary, callers.problems))
         if not summary.records:
@@ -67,7 +64,7 @@ def survey_all(
         counted = replace(counted, weights=first_weights(view, book)) if weights else counted
         return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
 
-    return _read(folder, book, excluded, use, prints)
+    return _read(folder, book, excluded, use)
 
 
 def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Collection[str]) -> RankSummary:
@@ -197,20 +194,15 @@ def _look(
     *,
     whole: bool,
     disproved: frozenset[int] = frozenset(),
-    prints: PrintsReader | None = None,
+    prints: bool = False,
 ) -> RankSummary:
     callers = Callers(folder)
 
     def use(view: View, watch: Lookout) -> RankSummary:
         summary = look(view, watch, callers, whole=whole, disproved=disproved)
-        return summary if prints is None else replace(summary, prints=_prints(view, prints))
+        return replace(summary, prints=view.prints()) if prints else summary
 
-    return _with_guard(folder, _with(_read(folder, book, excluded, use, prints), callers.problems))
-
-
-def _prints(view: View, reader: PrintsReader) -> RankPrints:
-    """What the reader collected, unless the file was read in another way."""
-    return reader.finish() if isinstance(view, ScannedDump) else view.prints()
+    return _with_guard(folder, _with(_read(folder, book, excluded, use), callers.problems))
 
 
 def _with_guard(folder: RankFolder, summary: RankSummary) -> RankSummary:
@@ -227,13 +219,12 @@ def _read(
     book: Rulebook,
     excluded: Collection[str],
     use: Callable[[View, Lookout], T],
-    prints: PrintsReader | None = None,
 ) -> T:
     """Reads a rank's dump.json as cheaply as its form allows: where it matters, or else in full."""
     watch = _watch(folder, book, excluded)
     with collector_off():
         try:
-            return use(ScannedDump(folder, watch, prints=prints), watch)
+            return use(ScannedDump(folder, watch), watch)
         except Doubt:
             watch = _watch(folder, book, excluded)
         return use(_whole(folder, watch), watch)

@@ -35,7 +35,7 @@ from firstnan.operators.communication import CallKey, group_id, may_be_stale
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side
 from firstnan.rank.suspects import Lookout
-from firstnan.rank.window import count_calls
+from firstnan.rank.window import CallLog
 from firstnan.run.one_step import judge
 from firstnan.step.call_series import Message, Series, series_of
 from firstnan.step.corruption import is_disproved
@@ -116,7 +116,7 @@ def answer(
 
 def count(view: RankView, summary: RankSummary) -> RankSummary:
     """The summary with all calls of the rank counted."""
-    log = count_calls(view)
+    log = CallLog(view)
     return replace(summary, made=log.made(), mentioned=packed(log.ranks))
 
 
@@ -124,7 +124,7 @@ def with_calls(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, wanted: Wanted
 ) -> RankSummary:
     """The summary with the wanted calls added to those that are kept."""
-    log = count_calls(view)
+    log = CallLog(view)
     places = _places(log, summary.rank, wanted)
     windows = [CallWindow(index, log.before(index)) for index in places]
     return _shown(summary, _facts(view, watch, parents_of, summary, places), windows)
@@ -143,7 +143,7 @@ def all_calls(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, most: int
 ) -> AllCalls | None:
     """All calls of a rank, for whoever cannot read its file later; None when there are more than ``most``."""
-    log = tuple(count_calls(view))
+    log = tuple(CallLog(view))
     if len(log) > most:
         return None
     return AllCalls(log, _facts(view, watch, parents_of, summary, [index for index, _ in log]))

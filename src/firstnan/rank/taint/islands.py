@@ -12,6 +12,8 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+from itertools import islice
+
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
@@ -29,18 +31,16 @@ VIEWS = frozenset(
 
 def first_message(view: RankView) -> int | None:
     """Index of the first floating tensor that the rank receives from a peer; None when it sends one before."""
-    over = view.overview
-    seen = 0
-    for passed in view.communication():
-        kinds = {call.kind for call in calls(passed.like, over.folder.rank, groups_recorded=over.groups_recorded)}
-        if kinds <= {CallKind.COLLECTIVE}:
-            continue
-        seen += 1
-        if seen > MAX_CALLS:
-            return None
-        record = passed.record()
+    over, held = view.overview, view.calls()
+    kinds = [
+        {call.kind for call in calls(like, over.folder.rank, groups_recorded=over.groups_recorded)}
+        for like in held.likes
+    ]
+    messages = (at for at, kind in enumerate(held.kind_of) if not kinds[kind] <= {CallKind.COLLECTIVE})
+    for at in islice(messages, MAX_CALLS):
+        record = held.record(at)
         if any(t.is_floating for t in (*record.inputs, *record.outputs)):
-            return passed.index if CallKind.SEND not in kinds else None
+            return None if CallKind.SEND in kinds[held.kind_of[at]] else record.index
     return None
 
 

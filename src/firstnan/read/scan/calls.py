@@ -1,92 +1,128 @@
 """The communication records of a dump.json, told apart by what is not a statistic in them.
 
 A rank makes the same few calls thousands of times. Of two records that differ only in shapes and statistics one is
-parsed, and stands for the other (``Passed.like``).
+parsed, and stands for the other (:class:`firstnan.dump.view.Calls`). Where they are is written down while the file is
+read; which index one has is counted where it is asked for, and whether it holds a bad value from the first suspect on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
 
 from firstnan.dump.records import Record
-from firstnan.dump.view import Passed
-from firstnan.read.records.builder import RecordBuilder
-from firstnan.read.scan.lines import build, parse
-from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt
+from firstnan.read.scan.record_index import RECORD, Buffer, Doubt, RecordFile, Region
 
-_CALL = b"Distributed."
-_MINT = RECORD + b"Mint"
 _NAMED = b'.forward": {'
 _DTYPE = b'"dtype": '
 _LAST_KEY = b'"requires_grad": '
 _NUMBERS = re.compile(rb'"(?:Max|Min|Mean|Norm)": [^\n]*')
 _UNUSUAL = re.compile(rb'"M(?:ax|in)": +(?:NaN|-?Infinity|")')
-MAX_KNOWN = 10_000
-"""Calls that are kept apart; more are forgotten and parsed again."""
+_CLEAN, _BAD, _OPEN = 0, 1, 2
+"""What is known of one record."""
 
 
-class CallReader:
-    """Goes through the regions of one file, in order."""
+class ScannedCalls:
+    """Implements :class:`firstnan.dump.view.Calls`; filled while the file is read once."""
 
-    def __init__(self) -> None:
-        self._known: dict[object, Record] = {}
-        self._builder = RecordBuilder()
-        self._built: Record | None = None
-        self._current: tuple[Buffer, int, int, int] | None = None
+    def __init__(self, file: RecordFile, record_of: Callable[[int], Record]) -> None:
+        self.likes: list[Record] = []
+        self.kind_of = array("I")
+        self._file = file
+        self._record_of = record_of
+        self._kinds: dict[object, int] = {}
+        self._places = array("Q")
+        """Where each begins in the file."""
+        self._known = bytearray()
+        """_CLEAN, _BAD or _OPEN."""
+        self._unusual: set[int] = set()
+        """Kinds of which one may hold a bad value."""
+        self._indices: dict[Region, array[int]] = {}
+        """Of those in one region."""
 
-    def calls(self, buffer: Buffer, known: int, end: int, index: int) -> Iterator[Passed]:
-        """The communication records in a part of the buffer; its first record has this index."""
-        text, data, window, kinds = buffer.text, buffer.data, buffer.window, self._known
-        hit = text.find(_CALL, known, end)
-        while hit >= 0:
-            begin = hit - len(RECORD)
-            if data[begin:hit] != RECORD:
-                begin = hit - len(_MINT)
-                if data[begin:hit] != _MINT:
-                    hit = text.find(_CALL, hit + 1, end)
-                    continue
-            stop = text.find(RECORD, hit, end)
-            if stop < 0:
-                stop = end
-            index += text.count(RECORD, known, begin)
-            known = begin
-            output = text.find(OUTPUT, hit, stop)
-            key = _key(bytes(window[begin + len(RECORD) : stop if output < 0 else output]))
-            like = kinds.get(key)
-            if like is None:
-                like = self._new(key, build(self._builder, *parse(buffer, begin, stop), index))
-            self._current = buffer, begin, stop, index
-            yield Passed(index, like, self._is_bad, self._full_name, self._record)
-            hit = text.find(_CALL, stop, end)
+    def add(self, place: int, kind: int) -> None:
+        """One more record: where it begins in the file."""
+        self._places.append(place)
+        self.kind_of.append(kind)
+        self._known.append(_OPEN)
 
-    def _new(self, key: object, record: Record) -> Record:
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[key] = record
-        return record
+    def kind(self, record: Record, taken: bytes) -> int:
+        """The kind of a record that was parsed; ``taken`` is its text up to its results, from its name on."""
+        key = _key(taken)
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = len(self.likes)
+            self.likes.append(record)
+        return found
 
-    def _full_name(self) -> str:
-        buffer, begin, _, _ = self._at()
-        return buffer.full_name(begin)
+    def look(self, buffer: Buffer, offset: int, start: int, end: int) -> None:
+        """Finds out which of the records in this part of the buffer may hold a bad value."""
+        for at in range(bisect_left(self._places, offset + start), len(self._places)):
+            kind = self.kind_of[at]
+            if kind in self._unusual:
+                continue  # the first one of each kind is asked for
+            if _is_usual(buffer, self._places[at] - offset, end):
+                self._known[at] = _CLEAN
+            else:
+                self._unusual.add(kind)
 
-    def _record(self) -> Record:
-        buffer, begin, stop, index = self._at()
-        if self._built is None or self._built.index != index:
-            self._built = self._builder.build(*parse(buffer, begin, stop), index)
-        return self._built
+    # -- Calls -----------------------------------------------------------------------------------------
 
-    def _at(self) -> tuple[Buffer, int, int, int]:
-        if self._current is None:
-            raise LookupError("no record was passed yet")
-        return self._current
+    def before(self, index: int) -> int:
+        if index <= 0 or not self._places:
+            return 0
+        if index >= self._file.records:
+            return len(self._places)
+        region = self._file.region_with(index)
+        return self._first_in(region) + bisect_left(self._indices_in(region), index)
 
-    def _is_bad(self) -> bool:
-        buffer, begin, stop, _ = self._at()
-        if _UNUSUAL.search(buffer.data, begin, stop) is None:
+    def index(self, at: int) -> int:
+        region = self._file.region_at(self._places[at])
+        return self._indices_in(region)[at - self._first_in(region)]
+
+    def is_bad(self, at: int) -> bool:
+        if self._known[at] == _OPEN:
+            self._known[at] = _BAD if self._looks_bad(at) else _CLEAN
+        return self._known[at] == _BAD
+
+    def name(self, at: int) -> str:
+        region = self._file.region_at(self._places[at])
+        return self._file.load(region).full_name(self._places[at] - region.offset)
+
+    def record(self, at: int) -> Record:
+        return self._record_of(self.index(at))
+
+    def _looks_bad(self, at: int) -> bool:
+        region = self._file.region_at(self._places[at])
+        if _is_usual(self._file.load(region), self._places[at] - region.offset, region.size):
             return False
-        record = self._record()
+        record = self.record(at)
         return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
+
+    def _first_in(self, region: Region) -> int:
+        return bisect_left(self._places, region.offset)
+
+    def _indices_in(self, region: Region) -> array[int]:
+        known = self._indices.get(region)
+        if known is None:
+            known = self._indices[region] = array("I")
+            buffer = self._file.load(region)
+            first, stop = self._first_in(region), bisect_left(self._places, region.offset + region.size)
+            passed, index = 0, region.first
+            for place in self._places[first:stop]:
+                begin = place - region.offset
+                index += buffer.text.count(RECORD, passed, begin)
+                passed = begin
+                known.append(index)
+        return known
+
+
+def _is_usual(buffer: Buffer, begin: int, end: int) -> bool:
+    """Whether all extremes in the record that begins there are numbers."""
+    stop = buffer.text.find(RECORD, begin + 1, end)
+    return _UNUSUAL.search(buffer.data, begin, end if stop < 0 else stop) is None
 
 
 def _key(taken: bytes) -> object:

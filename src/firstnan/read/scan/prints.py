@@ -11,9 +11,10 @@ from zlib import crc32
 
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordKind
-from firstnan.operators.communication import CallKey, CallKind, Freshness, Root, calls
+from firstnan.operators.communication import CallKey, CallKind, Freshness, Root, calls, is_communication
 from firstnan.read.prints import LISTS, UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, packed, stem_of
 from firstnan.read.records.builder import RecordBuilder
+from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.lines import build, parse
 from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer
 
@@ -45,16 +46,20 @@ _SHAPE, _GRAD = b'"shape": [', b'"requires_grad": '
 _NAME_ENDS = b'.forward": {'
 MOST_KINDS = 64
 """Kinds of calls that are told by their lines; further ones are parsed."""
+KEPT = 512
+"""Of so many first records those that are parsed are kept: a small dump is looked at whole."""
 
 
 class _Kind:
     """Calls that differ only in number and values: their text, and where their tensors are."""
 
-    __slots__ = ("before", "counts", "digests", "is_floating", "places", "results", "series", "stem", "tail")
+    __slots__ = ("before", "counts", "digests", "is_floating", "number", "places", "results", "series", "stem", "tail")
 
     def __init__(
-        self, stem: bytes, tail: bytes, results: int, series: SeriesBuilder, *, floats: bool, counts: bool
+        self, number: int, stem: bytes, tail: bytes, results: int, series: SeriesBuilder, *, floats: bool, counts: bool
     ) -> None:
+        self.number = number
+        """Among the kinds of calls of the file."""
         self.stem = stem
         """From the newline before the name up to the number."""
         self.before = stem.index(_CALL)
@@ -72,8 +77,12 @@ class _Kind:
 class PrintsReader:
     """Goes through the parts of one file, in order."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, calls: ScannedCalls, known: dict[int, Record]) -> None:
         self._builder = PrintsBuilder(rank)
+        self._calls = calls
+        """Takes account of where they are."""
+        self._known = known
+        """Records that were parsed, by index; some are added."""
         self._regions: list[tuple[int, int, int]] = []
         self._records = RecordBuilder()
         self._kinds: list[_Kind] = []
@@ -94,7 +103,7 @@ class PrintsReader:
         self._regions.append((offset + start, end - start, first))
         self._modules(buffer, start, end, first)
         backward = start if builder.backward else _first_backward(buffer, start, end)
-        self._calls(buffer, start, end, offset, backward, is_fast=finished)
+        self._pass_calls(buffer, start, end, offset, backward, first, is_fast=finished)
         builder.backward = builder.backward or backward < end
 
     def _modules(self, buffer: Buffer, start: int, end: int, first: int) -> None:
@@ -111,7 +120,7 @@ class PrintsReader:
                 index += text.count(RECORD, known, begin)
                 known = begin
                 if not self._lines(buffer, begin, listed, stop, index):
-                    self._builder.module(build(self._records, *parse(buffer, begin, stop), index))
+                    self._builder.module(self._built(buffer, begin, stop, index))
             hit = text.find(_FIRST_USE, stop, end)
 
     def _lines(self, buffer: Buffer, begin: int, listed: int, stop: int, index: int) -> bool:
@@ -140,10 +149,13 @@ class PrintsReader:
             self._builder.parameter(f"{path}.{row[1].decode()}", index, form, numbers, checksum, digest, affine=affine)
         return True
 
-    def _calls(self, buffer: Buffer, start: int, end: int, offset: int, backward: int, *, is_fast: bool) -> None:
-        find, data, window = buffer.text.find, buffer.data, buffer.window
+    def _pass_calls(
+        self, buffer: Buffer, start: int, end: int, offset: int, backward: int, index: int, *, is_fast: bool
+    ) -> None:
+        """The communication records in ``[start, end)``, of which the first record has this index."""
+        find, data, window, add = buffer.text.find, buffer.data, buffer.window, self._calls.add
         kinds = self._kinds if is_fast else []
-        hit = find(_CALL, start, end)
+        hit, known = find(_CALL, start, end), start
         while hit >= 0:
             output = find(OUTPUT, hit, end) if kinds else -1
             for kind in kinds:
@@ -152,6 +164,7 @@ class PrintsReader:
                     result = tail + len(kind.tail)
                     hit = find(_GRAD, result, end)
                     kind.places(offset + begin)
+                    add(offset + begin, kind.number)
                     kind.digests(crc32(window[result:hit]) if kind.counts else UNUSABLE)
                     if result < backward and kind.is_floating and data.find(b",", result, data.find(b"]", result)) > 0:
                         kind.series.activations += 1
@@ -160,29 +173,46 @@ class PrintsReader:
                         kinds.insert(0, kind)
                     break
             else:
-                hit = self._parsed(buffer, hit, start, end, offset, backward)
+                begin = buffer.text.rfind(RECORD, start, hit)
+                if begin < 0 or data[begin + len(RECORD) : hit] not in (b"", _MINT):
+                    hit += 1
+                else:
+                    index += buffer.text.count(RECORD, known, begin)
+                    known = begin
+                    hit = self._parsed(buffer, begin, end, offset, backward, index)
             hit = find(_CALL, hit, end)
 
-    def _parsed(self, buffer: Buffer, hit: int, start: int, end: int, offset: int, backward: int) -> int:
+    def _built(self, buffer: Buffer, begin: int, stop: int, index: int) -> Record:
+        record = self._known.get(index)
+        if record is None:
+            record = build(self._records, *parse(buffer, begin, stop), index)
+            if index < KEPT:
+                self._known[index] = record
+        return record
+
+    def _parsed(self, buffer: Buffer, begin: int, end: int, offset: int, backward: int, index: int) -> int:
         """A call that is read in full; the next ones of its kind may be told by their lines. Gives where to go on."""
-        begin = buffer.text.rfind(RECORD, start, hit)
-        if begin < 0 or buffer.data[begin + len(RECORD) : hit] not in (b"", _MINT):
-            return hit + 1
-        stop = buffer.text.find(RECORD, hit, end)
+        stop = buffer.text.find(RECORD, begin + 1, end)
         if stop < 0:
             stop = end
         builder = self._builder
-        record = build(self._records, *parse(buffer, begin, stop), 0)
+        record = self._built(buffer, begin, stop, index)
+        if not is_communication(record):
+            return stop
+        output = buffer.text.find(OUTPUT, begin, stop)
+        taken = bytes(buffer.window[begin + len(RECORD) : stop if output < 0 else output])
+        number = self._calls.kind(record, taken)
+        self._calls.add(offset + begin, number)
         was, builder.backward = builder.backward, builder.backward or begin > backward
         builder.call(record, offset + begin)
         builder.backward = was
         if len(self._kinds) < MOST_KINDS:
-            kind = self._kind(buffer, begin, stop, record)
+            kind = self._kind(buffer, begin, stop, record, number)
             if kind is not None:
                 self._kinds.insert(0, kind)
         return stop
 
-    def _kind(self, buffer: Buffer, begin: int, stop: int, record: Record) -> _Kind | None:
+    def _kind(self, buffer: Buffer, begin: int, stop: int, record: Record, number: int) -> _Kind | None:
         """None: calls like this one have to be read in full."""
         builder = self._builder
         found = calls(record, builder.rank)
@@ -202,6 +232,7 @@ class PrintsReader:
             return None
         floats = record.outputs[0].is_floating
         return _Kind(
+            number,
             stem.rstrip(b"0123456789"),
             bytes(buffer.window[last : shape + len(_SHAPE)]),
             output - last,

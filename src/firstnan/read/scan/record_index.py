@@ -97,6 +97,10 @@ class RecordFile:
         self._offsets: list[int] = []
         self._firsts: list[int] = []
         self._end = 0
+        self._whole: Buffer | None = None
+        """All of a file that fits into one buffer, as the first pass read it."""
+        self._loaded: tuple[Region, Buffer] | None = None
+        """The region that was read again last."""
 
     def first_pass(self) -> Iterator[tuple[Buffer, int, int]]:
         """Reads the file once: the buffer, the bytes in it that make up whole records, and their place in the file.
@@ -117,6 +121,7 @@ class RecordFile:
                 if cut > 0:
                     yield buffer, cut, offset
                 if is_last:
+                    self._whole = buffer if offset == 0 else None
                     return
                 if cut <= 0:
                     if len(buffer.data) >= LONGEST:
@@ -131,12 +136,28 @@ class RecordFile:
     def add(self, offset: int, size: int, records: int) -> None:
         """Remembers a region that was passed."""
         self.regions.append(Region(offset, size, self._end))
+        self._offsets.append(offset)
         self._firsts.append(self._end)
         self._end += records
 
     @property
     def records(self) -> int:
         return self._end
+
+    def region_with(self, index: int) -> Region:
+        """The region that holds the record with this index."""
+        return self.regions[bisect_right(self._firsts, index) - 1]
+
+    def region_at(self, place: int) -> Region:
+        """The region that holds this place of the file."""
+        return self.regions[bisect_right(self._offsets, place) - 1]
+
+    def load(self, region: Region) -> Buffer:
+        """A region that was passed, at the beginning of a buffer that holds it until another one is loaded."""
+        if self._loaded is None or self._loaded[0] != region:
+            self._loaded = None
+            self._loaded = next((region, buffer) for buffer, _ in self.reread((region,)))
+        return self._loaded[1]
 
     def parts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Buffer, Region]]:
         """The regions that hold records with ``start <= index < stop``, read again one after the other."""
@@ -152,6 +173,13 @@ class RecordFile:
 
     def reread(self, regions: Iterable[Region]) -> Iterator[tuple[Buffer, Region]]:
         """Regions of this file, read one after the other."""
+        if self._whole is not None and len(self.regions) == 1:
+            ((begin, size, _),) = ((one.offset, one.size, one.first) for one in self.regions)
+            if self._loaded is None:
+                self._whole.data[:size] = self._whole.data[begin : begin + size]
+                self._loaded = self.regions[0], self._whole
+            yield from ((self._whole, region) for region in regions)
+            return
         file = self._open()
         with file:
             buffer: Buffer | None = None

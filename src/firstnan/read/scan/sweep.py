@@ -18,10 +18,11 @@ from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
-from firstnan.dump.view import FIRST_RECORDS, Overview, Passed, Watch
+from firstnan.dump.view import FIRST_RECORDS, Overview, Watch
 from firstnan.read.json import lenient
+from firstnan.read.prints import RankPrints
 from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
-from firstnan.read.scan.calls import CallReader
+from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.lines import Sieve, build, parse
 from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
@@ -49,11 +50,8 @@ class ScannedDump:
         Doubt: the file is laid out in another way. From every method, since parts of the file are read again.
     """
 
-    def __init__(
-        self, folder: RankFolder, watch: Watch, buffer: int = BUFFER, prints: PrintsReader | None = None
-    ) -> None:
+    def __init__(self, folder: RankFolder, watch: Watch, buffer: int = BUFFER) -> None:
         self._folder = folder
-        self._prints = prints
         self._file = RecordFile(folder.values, buffer)
         self._watch = watch
         self._sieve = Sieve(watch)
@@ -64,7 +62,9 @@ class ScannedDump:
         self._has_float16 = False
         self._builder = RecordBuilder()
         self._known: dict[int, Record] = {}
-        """Records that were asked for, by index."""
+        """Records that were parsed, by index."""
+        self._calls = ScannedCalls(self._file, self._record)
+        self._prints = PrintsReader(folder.rank, self._calls, self._known)
         self._overview = self._first_pass()
 
     @property
@@ -107,7 +107,7 @@ class ScannedDump:
         first, text = self._file.records, buffer.text
         count = text.count(RECORD, start, end)
         if first == 0:
-            _look_at_first(buffer, start, end)
+            self._look_at_first(buffer, start, end)
         if first < FIRST_RECORDS:
             self._look_for_float16(buffer, start, end)
         if not self._has_apis:
@@ -117,8 +117,7 @@ class ScannedDump:
         is_finished = not without or without == sum(text.count(mark, start, end) for mark in _GRADIENTS)
         if not is_finished:
             self._without_output(buffer, start, end)
-        if self._prints is not None:
-            self._prints.region(buffer, start, end, offset, first, finished=is_finished)
+        self._prints.region(buffer, start, end, offset, first, finished=is_finished)
         self._sieve.check(buffer, start, end)
         self._sieve.placeholders(buffer, start, end)
         if self._has_float16 and self._saturated is None:
@@ -129,8 +128,29 @@ class ScannedDump:
             rest = end
             if found is not None:
                 rest, self._suspect = found
+        if self._suspect is not None:
+            self._calls.look(buffer, offset, start, end)
         self._sieve.absent(buffer, rest, end)
         self._file.add(offset + start, end - start, count)
+
+    def _look_at_first(self, buffer: Buffer, start: int, end: int) -> None:
+        """Parses the first records.
+
+        Raises:
+            Doubt: they are not sound, or hold nothing that can be judged.
+        """
+        is_judged = False
+        for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
+            if number >= _FIRST_LOOK and is_judged:
+                return
+            buffer.name(begin)
+            record = self._known[number] = build(self._builder, *parse(buffer, begin, stop), number)
+            tensors = len(record.inputs) + len(record.outputs) + len(record.parameters)
+            if any(buffer.text.count(key, begin, stop) < tensors for key in _EXTREMES):
+                raise Doubt("tensors without Max or Min")
+            is_judged = is_judged or record.is_judged
+        if not is_judged:
+            raise Doubt("no statistics among the first records")
 
     def _look_for_float16(self, buffer: Buffer, start: int, end: int) -> None:
         """Whether saturated results are searched in the file (:data:`firstnan.dump.view.FIRST_RECORDS`)."""
@@ -224,15 +244,15 @@ class ScannedDump:
                 return _found(buffer, begin, region.size, region.first + buffer.text.count(RECORD, 0, begin))
         return None
 
-    def communication(self, start: int = 0, stop: int | None = None) -> Iterator[Passed]:
-        stop = self._overview.end if stop is None else stop
-        reader = CallReader()
-        for buffer, region in self._file.parts(start, stop):
-            begin, first = _skip(buffer, region, start) if region.first < start else (0, region.first)
-            for passed in reader.calls(buffer, begin, region.size, first):
-                if passed.index >= stop:
-                    return
-                yield passed
+    def calls(self) -> ScannedCalls:
+        return self._calls
+
+    def prints(self) -> RankPrints:
+        """What must be equal on its replicas."""
+        return self._prints.finish()
+
+    def _record(self, index: int) -> Record:
+        return self.records(index, index + 1)[0]
 
     def passes(self) -> tuple[int | None, int | None]:
         first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)
@@ -347,30 +367,6 @@ def _without_tail(buffer: Buffer, start: int, filled: int) -> int:
     if buffer.text.find(b'\n "', start, end) >= 0 or buffer.text.find(b"\n }", start, tail) >= 0:
         raise Doubt("something behind the records")
     return tail
-
-
-def _look_at_first(buffer: Buffer, start: int, end: int) -> None:
-    """Parses the first records.
-
-    Raises:
-        Doubt: they are not sound, or hold nothing that can be judged.
-    """
-    builder = RecordBuilder()
-    is_judged = False
-    for number, (begin, stop) in enumerate(records_in(buffer.text, start, end)):
-        if number >= _FIRST_LOOK and is_judged:
-            return
-        buffer.name(begin)
-        full, raw = parse(buffer, begin, stop)
-        record = builder.build(full, raw, number)
-        if record.flagged is not None or builder.odd:
-            raise Doubt("records of another form")
-        tensors = len(record.inputs) + len(record.outputs) + len(record.parameters)
-        if any(buffer.text.count(key, begin, stop) < tensors for key in _EXTREMES):
-            raise Doubt("tensors without Max or Min")
-        is_judged = is_judged or record.is_judged
-    if not is_judged:
-        raise Doubt("no statistics among the first records")
 
 
 def _skip(buffer: Buffer, region: Region, start: int) -> tuple[int, int]:
