@@ -12,10 +12,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from firstnan.dump.names import parse_name
-from firstnan.dump.records import Direction, Record, RecordName
+from firstnan.dump.records import Direction, RecordName
 from firstnan.dump.view import MaskRole, Watch
-from firstnan.read.json import lenient
 from firstnan.read.records.builder import RecordBuilder
+from firstnan.read.scan.forms import read, sound
 from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt
 from firstnan.read.scan.search import Text, translate, view
 
@@ -49,31 +49,9 @@ _NARROW = frozenset({b"torch.float16", b"torch.bfloat16", b"torch.float32", b"Fl
 """dtypes whose -Infinity is one; a float64's may be an artefact (format document, section 13)."""
 
 
-def parse(buffer: Buffer, start: int, stop: int) -> tuple[str, dict[str, object]]:
-    """Name and value of the record that stands in ``[start, stop)``.
-
-    Raises:
-        Doubt: that is not one sound record.
-    """
-    text = bytes(buffer.window[start + 1 : stop]).rstrip(b",")
-    found = lenient.sound(b"{" + text + b"}")
-    if isinstance(found, dict) and len(found) == 1:
-        ((full, raw),) = found.items()
-        if isinstance(raw, dict):
-            return full, raw
-    raise Doubt("a record of another form")
-
-
-def build(builder: RecordBuilder, full: str, raw: dict[str, object], index: int) -> Record:
-    """One record; what only the reading of the whole file could settle is doubtful.
-
-    Raises:
-        Doubt: parts of unknown form, an infinity that may come from rounding, a flag instead of statistics.
-    """
-    record = builder.build(full, raw, index)
-    if builder.odd or builder.wide or builder.reader.deep or record.flagged is not None:
-        raise Doubt("values that need the whole file")
-    return record
+def text_of(buffer: Buffer, start: int, stop: int) -> bytes:
+    """The text of the record that stands in ``[start, stop)``, from the quote before its name on."""
+    return bytes(buffer.window[start + 3 : stop])
 
 
 class _Operator(Struct, frozen=True):
@@ -124,7 +102,7 @@ class Sieve:
             if 0 <= unusual < stop or not self._is_mask(buffer, begin, negative, stop):
                 index += text.count(RECORD, known, begin)
                 known = begin
-                if self.watch.is_suspect(build(self.builder, *parse(buffer, begin, stop), index)):
+                if self.watch.is_suspect(read(self.builder, text_of(buffer, begin, stop), index)):
                     return stop, index
             if 0 <= unusual < stop:
                 unusual = shadow.find(UNUSUAL, stop, end)
@@ -141,7 +119,7 @@ class Sieve:
             stop = text.find(RECORD, hit, end)
             if stop < 0:
                 stop = end
-            build(self.builder, *parse(buffer, begin, stop), 0)
+            read(self.builder, text_of(buffer, begin, stop), 0)
             hit = text.find(_NULL, stop, end)
 
     def placeholders(self, buffer: Buffer, start: int, end: int) -> None:
@@ -168,7 +146,7 @@ class Sieve:
                 stop = end
             if self._operator(buffer.name(begin)).may_saturate:
                 index = first + text.count(RECORD, start, begin)
-                if self.watch.is_saturated(self._own.build(*parse(buffer, begin, stop), index)):
+                if self.watch.is_saturated(self._own.build(*sound(text_of(buffer, begin, stop)), index)):
                     return index
             hit = text.find(b"65504", stop, end)
         return None

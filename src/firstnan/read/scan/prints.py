@@ -15,7 +15,8 @@ from firstnan.operators.communication import CallKey, CallKind, Freshness, Root,
 from firstnan.read.prints import LISTS, UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, packed, stem_of
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.scan.calls import ScannedCalls
-from firstnan.read.scan.lines import build, parse
+from firstnan.read.scan.forms import read
+from firstnan.read.scan.lines import text_of
 from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer
 
 _FIRST_USE = b'.forward.0": {'
@@ -185,7 +186,7 @@ class PrintsReader:
     def _built(self, buffer: Buffer, begin: int, stop: int, index: int) -> Record:
         record = self._known.get(index)
         if record is None:
-            record = build(self._records, *parse(buffer, begin, stop), index)
+            record = read(self._records, text_of(buffer, begin, stop), index)
             if index < KEPT:
                 self._known[index] = record
         return record

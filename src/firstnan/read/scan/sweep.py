@@ -23,7 +23,8 @@ from firstnan.read.json import lenient
 from firstnan.read.prints import RankPrints
 from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
 from firstnan.read.scan.calls import ScannedCalls
-from firstnan.read.scan.lines import Sieve, build, parse
+from firstnan.read.scan.forms import read, sound
+from firstnan.read.scan.lines import Sieve, text_of
 from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
 
@@ -144,7 +145,7 @@ class ScannedDump:
             if number >= _FIRST_LOOK and is_judged:
                 return
             buffer.name(begin)
-            record = self._known[number] = build(self._builder, *parse(buffer, begin, stop), number)
+            record = self._known[number] = read(self._builder, text_of(buffer, begin, stop), number)
             tensors = len(record.inputs) + len(record.outputs) + len(record.parameters)
             if any(buffer.text.count(key, begin, stop) < tensors for key in _EXTREMES):
                 raise Doubt("tensors without Max or Min")
@@ -172,7 +173,7 @@ class ScannedDump:
                 if found:
                     raise Doubt("gradients of parameters with an output")
             elif not found:
-                if "output" in parse(buffer, begin, stop)[1]:
+                if "output" in sound(text_of(buffer, begin, stop))[1]:
                     raise Doubt("an output that does not stand on a line of its own")
                 self._unfinished.append((index, name))
             elif found > 1:
@@ -223,7 +224,7 @@ class ScannedDump:
                 first, index = _skip(buffer, region, start)
                 for begin, end in records_in(buffer.text, first, region.size):
                     if index < stop and index not in known:
-                        known[index] = build(self._builder, *parse(buffer, begin, end), index)
+                        known[index] = read(self._builder, text_of(buffer, begin, end), index)
                     index += 1
         return [known[index] for index in range(start, stop)]
 
@@ -335,7 +336,7 @@ def _needle(name: str) -> bytes:
 
 def _found(buffer: Buffer, begin: int, end: int, index: int) -> Record:
     stop = buffer.text.find(RECORD, begin + 1, end)
-    return build(RecordBuilder(), *parse(buffer, begin, end if stop < 0 else stop), index)
+    return read(RecordBuilder(), text_of(buffer, begin, end if stop < 0 else stop), index)
 
 
 def _header(buffer: Buffer, filled: int) -> int:

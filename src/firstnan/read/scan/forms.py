@@ -1,0 +1,220 @@
+"""Records of one form, built without a parser.
+
+A run makes the same calls thousands of times, on thousands of ranks, and their records differ in statistics alone. The
+second record of a form is parsed twice: as it is, and with marks in place of its statistics, which tell where each of
+them goes. Of the next ones the rest of the text is compared, and their numbers are put in these places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from firstnan.dump.names import parse_name
+from firstnan.dump.records import Record, RecordKind, RecordName, TensorStat
+from firstnan.dump.values import Number, ValueState, judge
+from firstnan.read.json import lenient
+from firstnan.read.records.builder import RecordBuilder
+from firstnan.read.scan.record_index import Doubt
+
+MOST_BYTES = 4 << 20
+"""Of text that is kept to tell forms apart; when it is full, all are forgotten."""
+MOST_NAMES = 8192
+MOST_SEEN = 1 << 14
+_MAX = b'"Max": '
+_NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity|true|false|null)"
+_STATISTICS = re.compile(
+    _NUMBER + rb',\n +"Min": ' + _NUMBER + rb',\n +"Mean": ' + _NUMBER + rb',\n +"Norm": ' + _NUMBER + rb"(?=[,\n])"
+)
+_MARKS = b'%d.5,\n"Min": %d.5,\n"Mean": %d.5,\n"Norm": %d.5'
+_WORDS: dict[bytes, Number | None] = {b"true": True, b"false": False, b"null": None}
+_OPENS = b'": {\n'
+
+_Statistics = tuple["Number | None", "Number | None", "Number | None", "Number | None"]
+_Place = tuple[TensorStat, int]
+"""A tensor, and which of the text's statistics are its own (-1: it has none)."""
+_Key = tuple["bytes | str | bool", ...]
+
+
+def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
+    """The record with this text, which begins with the quote before its name.
+
+    Raises:
+        Doubt: that is not one sound record, or only the reading of the whole file could settle what is in it.
+    """
+    opened = text.find(_OPENS)
+    written = text[1:opened]
+    if opened < 0 or b"\\" in written or not written.isascii():
+        return parsed(builder, text, index)
+    name = _KNOWN.name(written)
+    rest = text[opened:].split(_MAX)
+    key: list[bytes | str | bool] = [name.prefix, name.kind is RecordKind.PARAMETERS_GRAD, rest[0]]
+    found: list[_Statistics] = []
+    for part in rest[1:]:
+        match = _STATISTICS.match(part)
+        if match is None:
+            return parsed(builder, text, index)
+        high, low, mean, norm = match.groups()
+        found.append((_value(high), _value(low), _value(mean), _value(norm)))
+        key.append(part[match.end() :])
+    form = _KNOWN.forms.get(tuple(key))
+    if form is None:
+        seen = _KNOWN.was_seen(tuple(key))
+        return _learnt(builder, text, index, tuple(key)) if seen else parsed(builder, text, index)
+    made = form.filled(name, index, found)
+    return parsed(builder, text, index) if made is None else made
+
+
+def parsed(builder: RecordBuilder, text: bytes, index: int) -> Record:
+    """The same, by the parser."""
+    made = builder.build(*sound(text), index)
+    if builder.odd or builder.wide or builder.reader.deep or made.flagged is not None:
+        raise Doubt("values that need the whole file")
+    return made
+
+
+def sound(text: bytes) -> tuple[str, dict[str, object]]:
+    """Name and value of the record with this text.
+
+    Raises:
+        Doubt: that is not one sound record.
+    """
+    found = lenient.sound(b"{" + text.rstrip(b",") + b"}")
+    if isinstance(found, dict) and len(found) == 1:
+        ((full, raw),) = found.items()
+        if isinstance(raw, dict):
+            return full, raw
+    raise Doubt("a record of another form")
+
+
+class _Form:
+    """What records that differ in their names' numbers and in statistics have in common."""
+
+    __slots__ = ("sides", "some")
+
+    def __init__(self, some: Record, sides: Sequence[Sequence[_Place]]) -> None:
+        self.some = some
+        """One of them."""
+        self.sides = sides
+        """Inputs, outputs, parameters."""
+
+    def filled(self, name: RecordName, index: int, found: Sequence[_Statistics]) -> Record | None:
+        """The record with these statistics; None where they need a closer look."""
+        sides = []
+        for places in self.sides:
+            tensors = []
+            for stat, at in places:
+                if at < 0:
+                    tensors.append(stat)
+                    continue
+                high, low, mean, norm = found[at]
+                state = stat.state  # finite or empty
+                if high is None or low is None:
+                    return None
+                if high - high or low - low:  # NaN for what is not finite
+                    state = judge(high, low)
+                    if not stat.is_floating or stat.dtype in ("", "float64") or stat.state is ValueState.EMPTY:
+                        return None
+                tensors.append(
+                    TensorStat(
+                        stat.slot,
+                        stat.dtype,
+                        stat.shape,
+                        high,
+                        low,
+                        mean,
+                        norm,
+                        state,
+                        stat.requires_grad,
+                        stat.checksum,
+                    )
+                )
+            sides.append(tuple(tensors))
+        inputs, outputs, parameters = sides
+        some = self.some
+        return Record(
+            name, index, inputs, outputs, parameters, some.scalars, some.groups, some.peers, some.arity, some.kwargs,
+            some.has_output, False, some.recompute,
+        )  # fmt: skip
+
+
+class _Known:
+    """The forms and names that this process has seen."""
+
+    def __init__(self) -> None:
+        self.forms: dict[_Key, _Form] = {}
+        self._names: dict[bytes, RecordName] = {}
+        self._bytes = 0
+        self._seen: set[int] = set()
+        """Hashes of keys that were asked for once."""
+
+    def was_seen(self, key: _Key) -> bool:
+        """Whether a form is asked for not for the first time."""
+        mark = hash(key)
+        if mark in self._seen:
+            return True
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(mark)
+        return False
+
+    def name(self, written: bytes) -> RecordName:
+        """A name, taken apart."""
+        name = self._names.get(written)
+        if name is None:
+            if len(self._names) >= MOST_NAMES:
+                self._names.clear()
+            name = self._names[written] = parse_name(written.decode("ascii"))
+        return name
+
+    def add(self, key: _Key, form: _Form) -> None:
+        """One more form."""
+        self._bytes += sum(len(part) for part in key if isinstance(part, bytes))
+        if self._bytes > MOST_BYTES:
+            self.forms.clear()
+            self._bytes = 0
+        self.forms[key] = form
+
+
+_KNOWN = _Known()
+
+
+def _learnt(builder: RecordBuilder, text: bytes, index: int, key: _Key) -> Record:
+    """The record, by the parser; its form is remembered where its statistics are all that the next ones can differ
+    in."""
+    unjudged = len(builder.blank) + len(builder.settled)
+    made = parsed(builder, text, index)
+    if len(builder.blank) + len(builder.settled) == unjudged and not any(stat.checksum for stat in _tensors(made)):
+        form = _form(text)
+        if form is not None:
+            _KNOWN.add(key, form)
+    return made
+
+
+def _form(text: bytes) -> _Form | None:
+    """None: marks in place of the statistics do not come out one by one."""
+    first, *rest = text.split(_MAX)
+    marked = [first]
+    for number, part in enumerate(rest):
+        match = _STATISTICS.match(part)
+        if match is None:
+            return None
+        marked.append(_MARKS % tuple(range(4 * number, 4 * number + 4)) + part[match.end() :])
+    some = parsed(RecordBuilder(), _MAX.join(marked), 0)
+    places = {(4 * n + 0.5, 4 * n + 1.5, 4 * n + 2.5, 4 * n + 3.5): n for n in range(len(rest))}
+    sides = [
+        [(stat, places.pop((stat.max, stat.min, stat.mean, stat.norm), -1)) for stat in side]  # type: ignore[arg-type]
+        for side in (some.inputs, some.outputs, some.parameters)
+    ]
+    strange = any(at < 0 and not (stat.max is stat.min is None) for side in sides for stat, at in side)
+    return None if places or strange else _Form(some, sides)
+
+
+def _tensors(record: Record) -> tuple[TensorStat, ...]:
+    return (*record.inputs, *record.outputs, *record.parameters)
+
+
+def _value(written: bytes) -> Number | None:
+    if written in _WORDS:
+        return _WORDS[written]
+    return int(written) if written.lstrip(b"-").isdigit() else float(written)
