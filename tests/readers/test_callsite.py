@@ -16,7 +16,7 @@ from firstnan.dump.call_site import CallSite, Frame
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.read.callers import call_site
-from firstnan.read.callers.frames import FRAMEWORK_PATHS, frames_of, location_of
+from firstnan.read.callers.frames import FRAMEWORK_PATHS, caller_of, frames_of, location_of
 
 USER = "File /workspace/train/model.py, line 88, in forward, \n h = self.act(x)"
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
@@ -201,6 +201,54 @@ def test_the_location_is_the_first_frame_outside_the_framework() -> None:
     location = location_of(frames_of((TOOL, TORCH, STDLIB, TORCH, USER, TORCH, other)))
     assert location is not None
     assert location.file == "/workspace/train/model.py"
+
+
+@pytest.mark.parametrize(
+    ("source", "hands_on"),
+    [
+        ("return f(*args, **kw)", True),
+        ("return orig(mod, *args, **kw)", True),
+        ("output = self.func(self, *args, **kwargs)", True),
+        ("return torch.cat(*parts)", True),
+        ("dist.all_reduce(grad, **kw)", False),
+        ("return self.head(self.trunk(ids), *a, **k)", False),
+        ("return x * f(*args)", False),
+        ("return f(*shape) + 1", False),
+    ],
+)
+def test_a_line_that_hands_on_all_is_passed_over(source: str, hands_on: bool) -> None:
+    wrapper, user = Frame("/train/wrap.py", 1, "f", source), Frame("/train/model.py", 2, "forward", "h = act(x * 2)")
+    assert location_of((wrapper, user)) == (user if hands_on else wrapper)
+    assert location_of((wrapper,)) == wrapper
+
+
+def test_a_line_that_calls_the_operator_by_name_is_the_location() -> None:
+    line, user = (
+        Frame("/train/a.py", 1, "f", "return torch.einsum(*operands)"),
+        Frame("/train/b.py", 2, "g", "y = f(2)"),
+    )
+    assert location_of((line, user), "einsum") == line
+    assert location_of((line, user), "exp") == user
+
+
+@pytest.mark.parametrize(
+    ("source", "is_thin"),
+    [
+        ("return self.inner(x)", True),
+        ("h = self.inner(x, mask)", True),
+        ("return fn()", True),
+        ("return self.inner(x).view(2)", False),
+        ("return self.inner(x * 2)", False),
+        ("return torch.exp(x) * 2", False),
+        ("", False),
+    ],
+)
+def test_the_line_around_a_thin_wrapper_is_told(source: str, is_thin: bool) -> None:
+    thin = Frame("/train/wrap.py", 1, "forward", source)
+    between = Frame("/train/hooks.py", 7, "g", "return f(*args)")
+    torch, user = frames_of((TORCH,))[0], Frame("/train/model.py", 2, "forward", "h = self.wrap(x * 2)")
+    assert caller_of(thin, (torch, thin, torch, between, torch, user)) == (user if is_thin else None)
+    assert caller_of(thin, (torch, thin)) is None
 
 
 def test_when_all_is_framework_the_innermost_outside_the_tool_counts() -> None:

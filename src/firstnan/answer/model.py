@@ -227,6 +227,9 @@ class RootCause(Struct, frozen=True):
     stack_info: tuple[str | int | float | None, ...] = ()
     """The stack as written in stack.json."""
     location: Frame | None = None
+    """The line of the user's code that called the operator."""
+    called_at: Frame | None = None
+    """The user's line around it, where ``location`` only calls another module or function."""
     ranks_also: tuple[int, ...] = ()
     """Other ranks on which the same cause shows at the same call (replicas, members of a reduction)."""
     evidence: tuple[Note, ...] = field(default=(), name="evidence_notes")

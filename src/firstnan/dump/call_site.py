@@ -27,6 +27,8 @@ class CallSite(Struct, frozen=True, omit_defaults=True):
     """Full stack, innermost first."""
     location: Frame | None = None
     """The first frame outside the framework and its wrappers."""
+    called_at: Frame | None = None
+    """The user's line around it, where it only calls another module or function."""
     module: str | None = None
     """Path of the innermost module of the chain (``layers.3.self_attn``); for a module record its own."""
     raw_stack: tuple[str | int | float | None, ...] = ()

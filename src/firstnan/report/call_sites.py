@@ -34,4 +34,11 @@ def add(report: Report, lookup: Lookup) -> Report:
 def _with(cause: RootCause, site: CallSite) -> RootCause:
     chain = site.chain or (cause.op_name,)
     module = site.module or cause.module
-    return replace(cause, construct_chain=chain, module=module, stack_info=site.raw_stack, location=site.location)
+    return replace(
+        cause,
+        construct_chain=chain,
+        module=module,
+        stack_info=site.raw_stack,
+        location=site.location,
+        called_at=site.called_at,
+    )

@@ -94,6 +94,7 @@ def _cause(cause: RootCause) -> RootCause:
         mechanism=replace(cause.mechanism, explanation=_note(cause.mechanism.explanation)),
         stack_info=redact_stack(cause.stack_info),
         location=_frame(cause.location),
+        called_at=_frame(cause.called_at),
         evidence=_notes(cause.evidence),
         advice=_notes(cause.advice),
         alternatives=tuple(replace(other, reason=_note(other.reason)) for other in cause.alternatives),

@@ -14,7 +14,7 @@ from firstnan.dump.names import parse_name
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import RecordKind
 from firstnan.read.callers.entries import EntryFile, beginning_of
-from firstnan.read.callers.frames import Stack, as_stack, frames_of, location_of
+from firstnan.read.callers.frames import Stack, as_stack, caller_of, frames_of, location_of
 from firstnan.read.json import lenient
 from firstnan.read.scan.record_index import Doubt
 from firstnan.read.sources.files import Fault
@@ -84,7 +84,9 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
             own = (_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, stopped),)
         raw = next((stacks[n] for n in (name, *forwards[name]) if n in stacks), ())
         frames = frames_of(raw)
-        sites[name] = CallSite(name, chain, frames, location_of(frames), _module(chain), raw, own)
+        location = location_of(frames, parse_name(name).api)
+        called_at = caller_of(location, frames)
+        sites[name] = CallSite(name, chain, frames, location, called_at, _module(chain), raw, own)
     return sites, (*problems, *more)
 
 

@@ -33,6 +33,11 @@ where a reader wants to land."""
 
 _FRAMEWORK = re.compile("|".join(f"(?:{pattern})" for pattern, _ in FRAMEWORK_PATHS))
 _TOOL = re.compile(r"/(?:msprobe|atat)/(?:core|pytorch|mindspore|common)/")
+_CALL = r"(?:return |yield |[\w.]{1,80} = )?(?:await )?[\w.]{1,200}\("
+_HANDS_ON_ALL = re.compile(_CALL + r"(?:[\w.]{1,80}, ?){0,8}\*\w{1,80}(?:, ?\*\*\w{1,80})?,?\)$")
+"""``return f(*args)``, ``out = f(self, *args, **kwargs)``."""
+_ONE_CALL = re.compile(_CALL + r"(?:[\w.]{1,80}(?:, ?|(?=\)))){0,8}\)$")
+"""``return self.inner(x)``: one call of names alone."""
 _LONGEST_PATH = 4096
 
 
@@ -76,8 +81,11 @@ def _frame(text: str) -> Frame | None:
     return Frame(file.strip('"'), line, function.rstrip(" ,"), source.strip())
 
 
-def location_of(frames: tuple[Frame, ...]) -> Frame | None:
+def location_of(frames: tuple[Frame, ...], api: str = "") -> Frame | None:
     """The first frame outside the framework; the innermost outside the dumping tool where all are inside.
+
+    A frame that hands on whatever it was given (``return f(*args, **kw)``: a decorator, a hook) says nothing of the
+    operator: where one further out says more, it is passed over, unless it calls the operator by its name (``api``).
 
     >>> torch = Frame("/opt/site-packages/torch/nn/functional.py", 9, "gelu", "")
     >>> location_of((torch, Frame("/train/mlp.py", 31, "forward", ""))).file
@@ -85,11 +93,31 @@ def location_of(frames: tuple[Frame, ...]) -> Frame | None:
     >>> location_of((torch,)).function
     'gelu'
     """
-    for frame in frames:
-        if not _FRAMEWORK.search(_slashed(frame.file)):
-            return frame
+    own = _own(frames)
+    if own:
+        name = f"{api.rpartition('.')[2]}(" if api else None
+        return next((f for f in own if not _HANDS_ON_ALL.match(f.source) or (name and name in f.source)), own[0])
     outside = (frame for frame in frames if not _TOOL.search(_slashed(frame.file)))
     return next(outside, frames[0] if frames else None)
+
+
+def caller_of(location: Frame | None, frames: tuple[Frame, ...]) -> Frame | None:
+    """The next line of the user's code around the location, where that line only calls another module or function.
+
+    >>> thin = Frame("/train/wrap.py", 5, "forward", "return self.inner(x)")
+    >>> caller_of(thin, (thin, Frame("/train/mlp.py", 31, "forward", "h = self.wrap(x * scale)"))).line
+    31
+    """
+    if location is None or not _ONE_CALL.match(location.source):
+        return None
+    own = _own(frames)
+    further = own[own.index(location) + 1 :] if location in own else ()
+    return next((frame for frame in further if not _HANDS_ON_ALL.match(frame.source)), None)
+
+
+def _own(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """The frames outside the framework."""
+    return tuple(frame for frame in frames if not _FRAMEWORK.search(_slashed(frame.file)))
 
 
 def _slashed(path: str) -> str:

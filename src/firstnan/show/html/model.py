@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from firstnan.answer.model import CollectiveReport, MechanismKind, Report, RootCause
 from firstnan.answer.views import Surroundings
+from firstnan.dump.call_site import Frame
 from firstnan.dump.language import Language
 from firstnan.dump.printable import show
 from firstnan.dump.ranges import format_ranges
@@ -77,10 +78,6 @@ def _column(cause: RootCause, report: Report, columns: Sequence[int]) -> int | N
 def _cause(group: CauseGroup, report: Report, column: int | None) -> dict[str, Json]:
     cause = group.cause
     near = next((s for s in report.surroundings if (s.step, s.rank) == (cause.step, cause.rank)), None)
-    frame = cause.location
-    place = None
-    if frame is not None:
-        place = show(frame.file if frame.line is None else f"{frame.file}:{frame.line}", 240)
     return {
         "step": cause.step,
         "rank": cause.rank,
@@ -95,15 +92,21 @@ def _cause(group: CauseGroup, report: Report, column: int | None) -> dict[str, J
         "module": None if cause.module is None else show(cause.module, 160),
         "chain": [show(name, 160) for name in cause.construct_chain],
         "stack": [show(" ".join(str(entry).split()), 400) for entry in cause.stack_info[:MAX_STACK]],
-        "code": None
-        if frame is None
-        else {"place": place, "function": show(frame.function, 80), "source": show(frame.source, 200)},
+        "code": _code(cause.location),
+        "called_at": _code(cause.called_at),
         "limit": _limit((*cause.outputs, *cause.inputs)),
         "chain_values": _chain_values(cause, near),
         "near": [] if near is None else _near(near),
         "step_values": _step_values(cause, report),
         "picture": _picture(cause),
     }
+
+
+def _code(frame: Frame | None) -> dict[str, Json] | None:
+    if frame is None:
+        return None
+    place = show(frame.file if frame.line is None else f"{frame.file}:{frame.line}", 240)
+    return {"place": place, "function": show(frame.function, 80), "source": show(frame.source, 200)}
 
 
 def _picture(cause: RootCause) -> dict[str, Json] | None:

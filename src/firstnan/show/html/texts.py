@@ -44,7 +44,7 @@ _WORDS = (
     "where.",
 )
 _LABELS = ("label.more", "label.rank", "label.ranks", "label.stack", "label.in", "label.out", "label.by_name",
-           "label.group_unknown", "label.none", "label.called_from", "label.code")  # fmt: skip
+           "label.group_unknown", "label.none", "label.called_at", "label.called_from", "label.code")  # fmt: skip
 
 
 _COMPARES = (View.FULL, View.AGREE)

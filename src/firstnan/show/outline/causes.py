@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from firstnan.answer.model import Alternative, MechanismKind, Note, RootCause, Where
 from firstnan.causes.turning_point import turning_point
+from firstnan.dump.call_site import Frame
 from firstnan.dump.language import Language
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import Number, ValueState
@@ -94,16 +95,9 @@ def place_fields(group: CauseGroup, language: Language) -> Iterable[Field]:
 def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
     cause, language = group.cause, settings.language
     yield from place_fields(group, language)
-    if cause.location is not None:
-        frame = cause.location
-        at = frame.file if frame.line is None else f"{frame.file}:{frame.line}"
-        line = [data(at, limit=_SOURCE_LIMIT)]
-        if frame.function:
-            line += sentence("label.in_function", language, Tone.FAINT, function=frame.function)
-        is_reader = cause.where is Where.UNDUMPED_OPERATOR
-        yield _field("read_at" if is_reader else "code", tuple(line), language)
-        if frame.source:
-            yield Code(data(frame.source, limit=_SOURCE_LIMIT).text)
+    is_reader = cause.where is Where.UNDUMPED_OPERATOR
+    yield from _line_of_code(cause.location, "read_at" if is_reader else "code", language)
+    yield from _line_of_code(cause.called_at, "called_at", language)
     parents = cause.construct_chain[1:]
     shown = parents if settings.verbose else parents[:_MOST_CHAIN]
     for depth, parent in enumerate(shown):
@@ -114,6 +108,18 @@ def _place(group: CauseGroup, settings: Settings) -> Iterable[Block]:
         for depth, entry in enumerate(cause.stack_info):
             label = text("label.stack", language) if depth == 0 else ""
             yield Field(label, (data(str(entry), Tone.FAINT, limit=400),))
+
+
+def _line_of_code(frame: Frame | None, label: str, language: Language) -> Iterable[Block]:
+    if frame is None:
+        return
+    at = frame.file if frame.line is None else f"{frame.file}:{frame.line}"
+    line = [data(at, limit=_SOURCE_LIMIT)]
+    if frame.function:
+        line += sentence("label.in_function", language, Tone.FAINT, function=frame.function)
+    yield _field(label, tuple(line), language)
+    if frame.source:
+        yield Code(data(frame.source, limit=_SOURCE_LIMIT).text)
 
 
 def place_key(cause: RootCause) -> str:

@@ -267,6 +267,7 @@ REPORT: dict[str, str] = {
     "label.module": "module",
     "label.code": "code",
     "label.in_function": "  in {function}",
+    "label.called_at": "called at",
     "label.called_from": "called from",
     "label.stack": "stack",
     "label.place_confidence": " ({confidence:confidence})",

@@ -231,6 +231,7 @@ REPORT: dict[str, str] = {
     "label.module": "模块",
     "label.code": "代码",
     "label.in_function": "  函数 {function}",
+    "label.called_at": "外层代码",
     "label.called_from": "调用者",
     "label.stack": "堆栈",
     "label.place_confidence": "（{confidence:confidence}）",

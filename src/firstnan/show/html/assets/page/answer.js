@@ -73,19 +73,19 @@ function panel(title, ...content) {
 }
 
 function wherePanel(cause, told) {
-  const code = cause.code;
+  const codeBlock = (code) =>
+    el(
+      "div",
+      { class: "code" },
+      el("p", {}, data(code.place), code.function ? [" ", el("span", { class: "faint" }, word("html.in_function")), " ", data(code.function)] : null, " ", copyButton(code.place)),
+      code.source ? el("pre", { class: "source" }, el("bdi", {}, code.source)) : null,
+    );
   return panel(
     word("section.where"),
     page.causes.length > 1 ? el("p", { class: "cause-line" }, line(told.headline)) : null,
     blocks(told.place),
-    code
-      ? el(
-          "div",
-          { class: "code" },
-          el("p", {}, data(code.place), code.function ? [" ", el("span", { class: "faint" }, word("html.in_function")), " ", data(code.function)] : null, " ", copyButton(code.place)),
-          code.source ? el("pre", { class: "source" }, el("bdi", {}, code.source)) : null,
-        )
-      : null,
+    cause.code ? codeBlock(cause.code) : null,
+    cause.called_at ? [el("p", { class: "faint" }, word("label.called_at")), codeBlock(cause.called_at)] : null,
     folded(word("html.chain", { count: cause.chain.length }), cause.chain.length > 1, () => el("ol", { class: "stack" }, cause.chain.map((name) => el("li", {}, data(name))))),
     folded(word("html.stack", { count: cause.stack.length }), cause.stack.length > 0, () => el("ol", { class: "stack" }, cause.stack.map((entry) => el("li", {}, data(entry))))),
   );
