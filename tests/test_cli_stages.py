@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import firstnan
+from analysis.made_runs import Run, p2p_op, t
 from firstnan.cli import main as cli
+from firstnan.run import two_stage
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "dp2-tp2"
 HEALTHY = Path(__file__).resolve().parents[1] / "examples" / "small" / "masks"
@@ -81,6 +84,45 @@ def test_merge_has_the_forms_of_analyze(halves: list[Path], tmp_path: Path, caps
     assert run(["merge", *halves, "-o", target, "--mission-file", mission], capsys)[0] == 1
     assert json.loads(target.read_text()) == firstnan.analyze(EXAMPLE).to_dict()
     assert json.loads(mission.read_text())
+
+
+def clean_calls(folder: Path) -> Path:
+    """Two ranks with collectives, messages and more calls than a part keeps judged."""
+    made = Run()
+    for rank in range(2):
+        for _ in range(two_stage.MAX_CALLS + 1):
+            made.rank(rank).all_reduce(t(1.0), t(2.0))
+        kind = "isend" if rank == 0 else "irecv"
+        made.rank(rank).comm("batch_isend_irecv", [[p2p_op(kind, t(1.0), 1 - rank)]], {}, {})
+    return made.write(folder)
+
+
+@pytest.mark.parametrize("faulty", [True, False], ids=["faulty", "clean"])
+def test_the_merged_mission_file_lists_every_call(
+    faulty: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``firstnan ranks`` does, without the dump at hand: of a clean run too."""
+    dump = EXAMPLE if faulty else clean_calls(tmp_path / "clean")
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    run(["ranks", dump, "--mission-file", whole], capsys)
+    copy, parts = tmp_path / "copy", []
+    shutil.copytree(dump, copy)
+    for rank in firstnan.analyze(copy).input.ranks:
+        parts.append(tmp_path / f"part-{rank}.json")
+        run(["scan", copy, "--ranks", str(rank), "-o", parts[-1]], capsys)
+    shutil.rmtree(copy)
+    _, _, err = run(["merge", *parts, "--mission-file", merged], capsys)
+    assert "affected calls only" not in err
+    assert merged.read_text() == whole.read_text()
+    assert faulty or len(json.loads(merged.read_text())) == two_stage.MAX_CALLS + 2
+
+
+def test_parts_without_the_calls_are_told(
+    halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(two_stage, "roster_of", lambda _: None)
+    _, _, err = run(["merge", *halves, "--mission-file", tmp_path / "calls.json"], capsys)
+    assert "lists affected calls only" in err
 
 
 def test_a_part_is_not_overwritten_with_the_report(halves: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import overload
 
 from msgspec import Struct, field
 
@@ -18,6 +20,9 @@ from firstnan.rank.summary import Side
 from firstnan.rank.window import CallLog
 
 _BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})([^0-9]*)", re.DOTALL)
+"""Up to the last number, the number, and the rest."""
 
 
 class Content(Enum):
@@ -44,6 +49,49 @@ _SIDES = {
     Side.UNKNOWN: Content.UNKNOWN,
     Side.NONE: Content.NONE,
 }
+
+
+class NameList(Sequence[str]):
+    """Names that mostly differ in a number, as twelve bytes each.
+
+    >>> names = NameList(["Distributed.send.0.forward", "Distributed.send.1.forward", "odd"])
+    >>> names.patterns, list(names)[1:]
+    ([('Distributed.send.', '.forward'), ('odd', None)], ['Distributed.send.1.forward', 'odd'])
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.patterns: list[tuple[str, str | None]] = []
+        """What stands before and behind the last number; behind is None where a name has no number."""
+        self.pattern_of, self.numbers = array("L"), array("Q")
+        self._known: dict[tuple[str, str | None], int] = {}
+        for name in names:
+            self.append(name)
+
+    def append(self, name: str) -> None:
+        found = _NUMBERED.fullmatch(name)
+        before, number, behind = (found[1], int(found[2]), found[3]) if found else (name, 0, None)
+        self.add((before, behind), number)
+
+    def add(self, pattern: tuple[str, str | None], number: int) -> None:
+        at = self._known.get(pattern)
+        if at is None:
+            at = self._known[pattern] = len(self.patterns)
+            self.patterns.append(pattern)
+        self.pattern_of.append(at)
+        self.numbers.append(number)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        before, behind = self.patterns[self.pattern_of[index]]
+        return before if behind is None else f"{before}{self.numbers[index]}{behind}"
 
 
 class CallForm(Struct, frozen=True):
@@ -87,7 +135,7 @@ def read_roster(view: RankView) -> Roster:
     blind = any(problem.kind in _BLIND for problem in over.problems)
     forms: list[tuple[CallForm, ...]] = []
     places = array("Q")
-    names: list[str] = []
+    names = NameList()
     unusual: dict[int, tuple[Sides, ...]] = {}
     held = view.calls()
     for like in held.likes:

@@ -28,12 +28,15 @@ from firstnan.dump.ranges import MAX_NUMBERS
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CallKey
 from firstnan.rank.magnitudes import Magnitudes
+from firstnan.rank.roster import Roster
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary, Weights
 from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.prints import OperatorPrints
 from firstnan.read.sources import places
 from firstnan.read.sources.files import Fault, open_regular
+from firstnan.run import packed_roster
+from firstnan.run.packed_roster import PackedRoster
 from firstnan.run.second_pass import AllCalls, Question, Wanted
 from firstnan.version import __version__
 
@@ -111,6 +114,8 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """The largest values, where several steps were scanned and a bad value may begin on this rank."""
     calls: bytes = b""
     """All calls, where they are few, packed: many ranks have them, few are asked (:func:`calls_of`)."""
+    roster: bytes = b""
+    """All calls by name, packed (:func:`roster_of`)."""
     operators: bytes = b""
     """Fingerprints of all operators, where the file is small, packed (:func:`operators_of`)."""
     sites: Mapping[str, Site] | None = None
@@ -148,6 +153,27 @@ def packed_calls(calls: AllCalls | None) -> bytes:
 def calls_of(part: RankPart) -> AllCalls | None:
     """All calls of the rank; None where they are many."""
     return _CALLS.decode(_inflated(part.calls, MAX_PACKED)) if part.calls else None
+
+
+def packed_calls_by_name(roster: Roster) -> bytes:
+    """A roster as a part holds it."""
+    return _pack(packed_roster.pack(roster))
+
+
+def roster_of(part: RankPart) -> Roster | None:
+    """All calls of a rank by name; None where the part is of a version that did not keep them.
+
+    Raises:
+        InputError: what the part holds is damaged.
+    """
+    folder = part.folder
+    if not part.roster:
+        return None if part.summary.records else Roster(folder.step, folder.rank)
+    try:
+        told = _ROSTER.decode(_inflated(part.roster, MAX_PACKED))
+        return packed_roster.roster_of(told, folder.step, folder.rank)
+    except (msgspec.DecodeError, zlib.error) as error:
+        raise InputError(f"the calls of {folder.label} in its part are damaged: {error}", hint=_HINT) from error
 
 
 def packed_operators(operators: OperatorPrints | None) -> bytes:
@@ -356,6 +382,7 @@ def _typed(expected: type[T], raw: object) -> T:
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 _RANK = msgspec.msgpack.Decoder(RankPart, dec_hook=_typed)
 _CALLS = msgspec.msgpack.Decoder(AllCalls)
+_ROSTER = msgspec.msgpack.Decoder(PackedRoster)
 _OPERATORS = msgspec.msgpack.Decoder(OperatorPrints)
 _LAYOUT = msgspec.msgpack.Decoder(Layout, dec_hook=_typed)
 _TEXT = msgspec.msgpack.Decoder(str)

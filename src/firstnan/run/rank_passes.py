@@ -44,25 +44,26 @@ def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Ran
 
 def survey_all(
     folder: RankFolder, book: Rulebook, excluded: Collection[str], most_calls: int, *, weights: bool
-) -> tuple[RankSummary, RankSummary, AllCalls | None]:
-    """The first look at a rank, the same with its calls counted (and its weights, where asked for), and all its calls
-    where they are few."""
+) -> tuple[RankSummary, RankSummary, AllCalls | None, Roster]:
+    """The first look at a rank, the same with its calls counted (and its weights, where asked for), all its calls
+    judged where they are few, and all of them by name."""
     from firstnan.rank.weights import first_weights  # not needed where the files can be read again
 
     if folder.file is FileKind.SAVED:
         summary = _saved(folder)
-        return summary, summary, None
+        return summary, summary, None, lost_roster(folder, "")
     callers = Callers(folder)
 
-    def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None]:
+    def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None, Roster]:
         summary = replace(look(view, watch, callers), prints=view.prints())
         # What is wrong with construct.json matters where it was asked for.
         summary = _with_guard(folder, _with(summary, callers.problems))
         if not summary.records:
-            return summary, summary, None
+            return summary, summary, None, lost_roster(folder, "")
         counted = second_pass.count(view, summary) if summary.made is None else summary
         counted = replace(counted, weights=first_weights(view, book)) if weights else counted
-        return summary, counted, second_pass.all_calls(view, watch, callers, summary, most_calls)
+        few = second_pass.all_calls(view, watch, callers, summary, most_calls)
+        return summary, counted, few, read_roster(view)
 
     return _read(folder, book, excluded, use)
 

@@ -28,6 +28,7 @@ from firstnan.operators import table
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
 from firstnan.rank.magnitudes import Magnitudes
+from firstnan.rank.roster import Roster
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
@@ -49,8 +50,10 @@ from firstnan.run.parts import (
     calls_of,
     operators_of,
     packed_calls,
+    packed_calls_by_name,
     packed_operators,
     read,
+    roster_of,
 )
 from firstnan.run.paths import Paths, as_paths, check_readable, shown
 from firstnan.run.pipeline import Surveyed
@@ -106,7 +109,7 @@ def scan(
 def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, weights: bool) -> RankPart:
     """One rank's part; runs on a worker."""
     stamp = Stamp.of(folder.values)
-    summary, counted, calls = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
+    summary, counted, calls, roster = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
     return RankPart(
         folder=replace(folder, path=absolute(folder.path)),
         summary=summary,
@@ -115,6 +118,7 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         mentioned=() if summary.made is not None else counted.mentioned,
         weights=counted.weights,
         calls=packed_calls(calls),
+        roster=packed_calls_by_name(roster),
         operators=packed_operators(rank_passes.operators(folder) if folder.dump_bytes <= compare.SMALL else None),
         sites=_sites(folder, summary),
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
@@ -221,6 +225,18 @@ def put_together(parts: Sequence[Part], options: Options | None = None, problems
         desk = _Desk(parts, options, workers)
         check_readable(desk.path, [part.summary for part in desk.kept.values()])
         return desk.conclude(problems)
+
+
+def rosters(parts: Sequence[Part]) -> list[Roster] | None:
+    """All communication calls of every rank; None where a part is of a version that did not keep them.
+
+    Raises:
+        InputError: what a part holds of them is damaged.
+    """
+    ordered = _in_order(parts)
+    _, kept = _joined(Path(_paths(ordered)), ordered)
+    found = [roster_of(part) for _, part in sorted(kept.items())]
+    return None if None in found else [one for one in found if one is not None]
 
 
 class _Desk:

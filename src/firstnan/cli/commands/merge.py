@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from firstnan.cli.arguments import REPORT_EXIT_CODES, add_showing, jobs
 from firstnan.cli.delivery import check_targets, deliver, form_of, say_what_is_lacking, settings_of, targets_of
 from firstnan.dump.errors import UsageError
 from firstnan.dump.options import Options
 from firstnan.show import Format, View
 from firstnan.show.reporter import CROSS_RANK_FILE
+from firstnan.step.every_call import EveryCall
 
 EXIT_CODES = REPORT_EXIT_CODES
 
@@ -33,4 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
     check_targets(chosen, [part.folder.path for one in parts for part in one.ranks[:1]])
     settings = settings_of(chosen, View.FULL)
     say_what_is_lacking(settings.language)
-    return deliver(two_stage.put_together(parts, Options(jobs=chosen.jobs), problems=problems), form, settings, chosen)
+    report = two_stage.put_together(parts, Options(jobs=chosen.jobs), problems=problems)
+    if chosen.mission_file is not None and (rosters := two_stage.rosters(parts)) is not None:
+        settings = replace(settings, every_call=EveryCall(report, rosters))
+    return deliver(report, form, settings, chosen)

@@ -327,7 +327,7 @@ REPORT: dict[str, str] = {
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
     "scan.done": "read ranks {ranks}, found something suspicious on {suspected}; merge the parts of all hosts",
     "scan.clean": "read ranks {ranks}, found nothing suspicious; merge the parts of all hosts",
-    "output.affected_only": "The file lists affected calls only: part files do not hold the other calls.",
+    "output.affected_only": "The file lists affected calls only: parts of an earlier version do not hold the rest.",
     "output.written": "written: {file}",
     "setup.lacking": "running without {packages}; the answer is the same",
     "setup.stringzilla": "stringzilla (search is slower)",

@@ -291,7 +291,7 @@ REPORT: dict[str, str] = {
     "progress.done": "已读取 {ranks} 个 rank，{size}，用时 {seconds} s（{rate}/s）",
     "scan.done": "已查看 rank {ranks}，其中 {suspected} 有可疑之处；请合并（merge）所有主机的 part 文件",
     "scan.clean": "已查看 rank {ranks}，没有可疑之处；请合并（merge）所有主机的 part 文件",
-    "output.affected_only": "该文件只列出受影响的通信调用：part 文件不含其他调用。",
+    "output.affected_only": "该文件只列出受影响的通信调用：旧版本的 part 文件不含其他调用。",
     "output.written": "已写入：{file}",
     "setup.lacking": "未安装 {packages}；结论不受影响",
     "setup.stringzilla": "stringzilla（查找较慢）",
