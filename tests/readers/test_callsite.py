@@ -229,6 +229,9 @@ def test_a_line_that_calls_the_operator_by_name_is_the_location() -> None:
     )
     assert location_of((line, user), "einsum") == line
     assert location_of((line, user), "exp") == user
+    line = Frame("/train/a.py", 1, "f", "e = torch.exp(s)")
+    assert caller_of(line, (line, user), "exp") is None
+    assert caller_of(line, (line, user), "linear") == user
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def advice(cause: RootCause, *, operators: bool = False) -> tuple[Note, ...]:
     Where the place alone asks for something, an unknown mechanism adds nothing.
     """
     is_hidden = cause.mechanism.kind is not MechanismKind.UNINITIALISED_MEMORY  # of which the allocation is recorded
-    if any(note.key == "evidence.excluded_writer" for note in cause.evidence):
+    if any(note.key in ("evidence.excluded_writer", "evidence.excluded_sender") for note in cause.evidence):
         return (Note("advice.excluded_writer", {"op": cause.op_name}),)
     place = (Note(_of_place(cause, operators=operators)),) if cause.where in _PLACES and is_hidden else ()
     if place and cause.mechanism.kind is MechanismKind.UNKNOWN:

@@ -28,9 +28,8 @@ def evidence_of(event: Event) -> tuple[Note, ...]:
             params = {"slot": tensor.slot, "max": tensor.max, "min": tensor.min}
             notes.append(Note("evidence.input_bad", params))
         if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
-            is_excluded = any(tensor.state.is_bad for tensor in event.writer.outputs)
             between = {"before": event.writer.name.full, "after": event.record.name.full}
-            notes.append(Note("evidence.excluded_writer" if is_excluded else "evidence.between", between))
+            notes.append(Note("evidence.excluded_writer" if event.follows_ruled_out else "evidence.between", between))
     if event.hidden:
         params = {"module": event.module or "", "ops": ", ".join(event.hidden)}
         notes.append(Note("evidence.hidden_operators", params))

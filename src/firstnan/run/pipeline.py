@@ -14,7 +14,7 @@ from firstnan.dump.problems import Problem
 from firstnan.operators import table
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
-from firstnan.report import assemble
+from firstnan.report import assemble, ruled_out
 from firstnan.run import second_pass
 from firstnan.run.access import RankAccess
 from firstnan.run.dispatch import RankFiles
@@ -94,6 +94,7 @@ def conclude(surveyed: Surveyed, files: RankAccess, book: Rulebook, *, alone: bo
 
         answers = with_skips(answers, files.answers)
     report = assemble.report(surveyed.path, answers, surveyed.problems, surveyed.known, surveyed.left_out)
+    report = ruled_out.add(report, set(surveyed.excluded) - set(surveyed.nowhere))
     report = replace(report, caveats=(*report.caveats, *_of_options(surveyed, book)))
     if any(len(ranks) > 1 for ranks in steps.values()):
         from firstnan.run import agreement

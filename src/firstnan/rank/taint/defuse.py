@@ -40,6 +40,8 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``module_repeats``
     A module's record repeats values written inside it; it is an event of its own only when nothing bad was
     written inside.
+``what_is_ruled_out_is_ruled_out_around_it``
+    ... nor when it repeats what a record inside gave that the user ruled out: the next candidate lies behind both.
 """
 
 from __future__ import annotations
@@ -122,6 +124,8 @@ class Flow:
     _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
     _shut: list[Value] = field(default_factory=list)
     """Values that were closed, in that order."""
+    _ruled_out: dict[str, list[TensorStat]] = field(default_factory=dict)
+    """Modules around records that the user ruled out -> the bad results of these."""
     _inside: dict[str, list[Value]] = field(default_factory=dict)
     """module record name -> values written inside it"""
 
@@ -159,7 +163,10 @@ class Flow:
         for record in self.records:
             if self.arrival is not None and record.index >= self.arrival:
                 self._arrived(self.arrival)
-            if record.name.full in self.excluded or self.book.is_(record.name, OperatorKind.IGNORED):
+            if record.name.full in self.excluded:
+                self._rule_out(record)
+                continue
+            if self.book.is_(record.name, OperatorKind.IGNORED) or self._repeats_what_is_ruled_out(record):
                 continue
             if record.name.kind is RecordKind.PARAMETERS_GRAD:
                 self._parameters_grad(record)
@@ -169,6 +176,19 @@ class Flow:
                 self._operator(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
+
+    def _rule_out(self, record: Record) -> None:
+        bad = [tensor for tensor in record.outputs if tensor.state.is_bad]
+        for module in self.structure.ancestors(record.name.full) if bad else ():
+            self._ruled_out.setdefault(module, []).extend(bad)
+
+    def _repeats_what_is_ruled_out(self, record: Record) -> bool:
+        """what_is_ruled_out_is_ruled_out_around_it"""
+        known = self._ruled_out.get(record.name.full)
+        if not known or any(tensor.state.is_bad for tensor in record.inputs):
+            return False
+        bad = [tensor for tensor in record.outputs if tensor.state.is_bad]
+        return all(any(tensor.numel == one.numel and same_values(tensor, one) for one in known) for tensor in bad)
 
     def _arrived(self, arrival: int) -> None:
         """a_stage_is_tried_on_garbage: nothing that was written before is read any more."""

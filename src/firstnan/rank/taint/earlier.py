@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firstnan.dump.records import Record, TensorStat
+from firstnan.dump.records import Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
+from firstnan.operators.communication import Freshness
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.defuse import Flow
 from firstnan.rank.taint.events import Earlier, Event, Harmless
@@ -36,6 +37,10 @@ def _is_strange(tensor: TensorStat) -> bool:
 
 
 def _reason(flow: Flow, record: Record) -> Harmless:
+    if record.name.full in flow.excluded:
+        return Harmless.EXCLUDED
+    if record.name.kind is RecordKind.PARAMETERS_GRAD:
+        return Harmless.PARAMETER_GRADIENT
     if flow.book.is_(record.name, OperatorKind.INITIALISER):
         return Harmless.FRESH_MEMORY
     if record.index in flow.calls and not any(map(_is_strange, _moved(flow, record))):
@@ -44,5 +49,8 @@ def _reason(flow: Flow, record: Record) -> Harmless:
 
 
 def _moved(flow: Flow, record: Record) -> Iterator[TensorStat]:
+    """What the call sent, and what it received as far as the record was read after it."""
     for call in flow.calls[record.index]:
-        yield from (*call.sent, *call.received)
+        yield from call.sent
+        if call.freshness is Freshness.FRESH:
+            yield from call.received

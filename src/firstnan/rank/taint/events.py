@@ -78,6 +78,10 @@ class Harmless(Enum):
     """What the buffer of a call held before its message: the call overwrites it."""
     FRESH_MEMORY = "fresh_memory"
     """Memory that was allocated and not written yet."""
+    PARAMETER_GRADIENT = "parameter_gradient"
+    """A parameter's gradient: its record does not stand where it was computed."""
+    EXCLUDED = "excluded"
+    """The user ruled it out."""
     NOT_USED = "earlier_dropped"
     """Its value reached neither the loss, nor the gradients, nor another rank."""
 
@@ -118,6 +122,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     writer: Record | None = None
     """Entries: the nearest earlier record that wrote a finite value of this shape (X of "between X and Y"),
     or the initialiser whose memory was read."""
+    follows_ruled_out: bool = False
+    """Entries: ``writer`` is a record that the user ruled out, and its value comes in here."""
     forward_twin: Record | None = None
     """Backward events: the forward record of the same call."""
     closer: str | None = None

@@ -11,6 +11,8 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from firstnan.dump.records import Record, RecordKind
@@ -18,14 +20,17 @@ from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.rank.taint.structure import Structure
 
 
-def module_around(event: Event, structure: Structure) -> Record | None:
-    """The record of the module in whose code an entry's value came into being, where modules tell."""
+def module_around(event: Event, structure: Structure, excluded: Collection[str] = ()) -> Record | None:
+    """The record of the module in whose code an entry's value came into being, where modules tell.
+
+    None as well where the user ruled that record out (``excluded``).
+    """
     between = event.kind is EventKind.ENTRY and event.origin is Origin.BETWEEN_RECORDS
     if not between or event.record.name.kind is not RecordKind.MODULE:
         return None
     for name in structure.ancestors(event.record.name.full):
         outer = structure.by_name.get(name)
-        if outer is None:
+        if outer is None or outer.name.full in excluded:
             return None
         if any(t.state.is_bad for t in outer.inputs):
             continue  # it was handed in already: the module around that one

@@ -112,7 +112,7 @@ def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     calls, stale = sorted(flow.calls), _stale_receives(flow)
     begun = (as_found(event, flow.book) for event in _kept(flow, found))
     ended = (_finish(flow, event, found, calls, stale) for event in begun)
-    events = [replace(event, around=module_around(event, flow.structure)) for event in ended]
+    events = [replace(event, around=module_around(event, flow.structure, flow.excluded)) for event in ended]
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 
@@ -195,6 +195,7 @@ def _finish(
         origin=origin,
         parameter=parameter,
         writer=writer,
+        follows_ruled_out=writer is not None and writer.name.full in flow.excluded,
         pending=pending,
         hidden=hidden,
         opens_pass=_opens_micro_batch(flow, event),
@@ -481,6 +482,8 @@ def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Rec
     near: Record | None = None
     for record in reversed(flow.records[max(0, index - 200) : index]):
         if record.name.direction is not flow.records[index].name.direction:
+            continue
+        if record.name.kind is RecordKind.PARAMETERS_GRAD:  # it writes no gradient of an activation
             continue
         known = record.inputs if flow.inputs_only else record.outputs
         if any(t.shape in shapes and not t.state.is_bad for t in known):

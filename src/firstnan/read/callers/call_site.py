@@ -84,8 +84,9 @@ def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallS
             own = (_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, stopped),)
         raw = next((stacks[n] for n in (name, *forwards[name]) if n in stacks), ())
         frames = frames_of(raw)
-        location = location_of(frames, parse_name(name).api)
-        called_at = caller_of(location, frames)
+        api = parse_name(name).api
+        location = location_of(frames, api)
+        called_at = caller_of(location, frames, api)
         sites[name] = CallSite(name, chain, frames, location, called_at, _module(chain), raw, own)
     return sites, (*problems, *more)
 

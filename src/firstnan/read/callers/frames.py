@@ -95,24 +95,29 @@ def location_of(frames: tuple[Frame, ...], api: str = "") -> Frame | None:
     """
     own = _own(frames)
     if own:
-        name = f"{api.rpartition('.')[2]}(" if api else None
-        return next((f for f in own if not _HANDS_ON_ALL.match(f.source) or (name and name in f.source)), own[0])
+        return next((f for f in own if not _HANDS_ON_ALL.match(f.source) or _calls(f, api)), own[0])
     outside = (frame for frame in frames if not _TOOL.search(_slashed(frame.file)))
     return next(outside, frames[0] if frames else None)
 
 
-def caller_of(location: Frame | None, frames: tuple[Frame, ...]) -> Frame | None:
-    """The next line of the user's code around the location, where that line only calls another module or function.
+def caller_of(location: Frame | None, frames: tuple[Frame, ...], api: str = "") -> Frame | None:
+    """The next line of the user's code around the location, where that line only calls another module or function
+    (and not the operator itself, ``api``).
 
     >>> thin = Frame("/train/wrap.py", 5, "forward", "return self.inner(x)")
     >>> caller_of(thin, (thin, Frame("/train/mlp.py", 31, "forward", "h = self.wrap(x * scale)"))).line
     31
     """
-    if location is None or not _ONE_CALL.match(location.source):
+    if location is None or not _ONE_CALL.match(location.source) or _calls(location, api):
         return None
     own = _own(frames)
     further = own[own.index(location) + 1 :] if location in own else ()
     return next((frame for frame in further if not _HANDS_ON_ALL.match(frame.source)), None)
+
+
+def _calls(frame: Frame, api: str) -> bool:
+    """Whether the line calls the operator by its name."""
+    return bool(api) and f"{api.rpartition('.')[2]}(" in frame.source
 
 
 def _own(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

@@ -12,7 +12,7 @@ from firstnan.answer.model import CollectiveReport, MatchState, RankState, RootC
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.causes import more
-from firstnan.show.outline.headline import ranks_words, short_name
+from firstnan.show.outline.headline import note_of, ranks_words, short_name
 from firstnan.show.outline.model import Block, Item, Paragraph, Section, Span, Table, Tone, data, sentence
 from firstnan.show.reporter import Settings
 from firstnan.words import text
@@ -154,7 +154,7 @@ def _alike(one: CollectiveReport, other: CollectiveReport) -> bool:
 
 def _began_here(cause: RootCause, call: CollectiveReport) -> bool:
     here = cause.where is Where.COMMUNICATION and cause.step == call.step
-    return here and call.ops.get(cause.rank) == cause.op_name
+    return here and call.ops.get(cause.rank) == cause.op_name and note_of(cause, "evidence.excluded_sender") is None
 
 
 def _numbered(row: _Row) -> str:

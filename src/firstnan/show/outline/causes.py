@@ -126,6 +126,8 @@ def place_key(cause: RootCause) -> str:
     """The words for the kind of place; what happened inside a module has no record."""
     if note_of(cause, "evidence.excluded_writer") is not None:
         return "where.undumped_operator.excluded"
+    if note_of(cause, "evidence.excluded_sender") is not None:
+        return "where.communication.excluded"
     if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         return "where.communication.received"
     if cause.is_inside_module:

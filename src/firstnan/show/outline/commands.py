@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from firstnan.answer.model import Report, RootCause
+from firstnan.answer.model import Report
 from firstnan.dump.language import Language
 from firstnan.dump.printable import printable
+from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes
 from firstnan.show.outline.model import Block, Code, Item, Section, sentence
 from firstnan.show.reporter import Settings, View
 from firstnan.words import text
@@ -47,26 +48,26 @@ def _of_ranks(report: Report, settings: Settings) -> Iterator[Command]:
 
 def _of_cause(report: Report, settings: Settings) -> Iterator[Command]:
     path = _path(report, settings)
-    cause = _shown_cause(report, settings)
-    if cause is None:
+    group = _shown_group(report, settings)
+    if group is None:
         return
+    cause = group.cause
     step = _step(report, cause.step)
     if cause.exec_order is not None:
         yield "command.show", f"{settings.program} show {path} --rank {cause.rank}{step} --at {cause.exec_order}"
     command = f"trace {path} --rank {settings.rank}" if settings.view is View.TRACE else f"analyze {path}"
-    rejected = "".join(f" --exclude-op {quote(name)}" for name in _rejected(report))
-    if cause.op_name:
-        yield (
-            "command.reject",
-            f"{settings.program} {command}{rejected} --exclude-op {quote(f'{cause.rank}:{cause.op_name}')}",
-        )
+    known = _rejected(report)
+    rejected = "".join(f" --exclude-op {quote(name)}" for name in known)
+    name = cause.op_name if len(group.ranks) > 1 else f"{cause.rank}:{cause.op_name}"
+    if cause.op_name and name not in known:  # once more would give the same answer
+        yield "command.reject", f"{settings.program} {command}{rejected} --exclude-op {quote(name)}"
     yield "command.dump", f"{settings.program} {command}{rejected} --write-config config.json"
 
 
-def _shown_cause(report: Report, settings: Settings) -> RootCause | None:
-    rank = settings.rank if settings.view is View.TRACE else None
-    shown = (cause for cause in report.root_causes if rank in (None, cause.rank, *cause.ranks_also))
-    return next(shown, None)
+def _shown_group(report: Report, settings: Settings) -> CauseGroup | None:
+    """The first cause that is shown, with all ranks that have it."""
+    shown = causes_on(report, settings.rank if settings.view is View.TRACE else None)
+    return next(iter(group_causes(shown)), None)
 
 
 def _path(report: Report, settings: Settings) -> str:

@@ -96,6 +96,9 @@ def headline_of(group: CauseGroup, settings: Settings) -> Line:
             key += ".op"
     elif cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         key += ".received"
+    elif (sender := note_of(cause, "evidence.excluded_sender")) is not None:
+        key += ".excluded"
+        facts = {"sender": sender.params.get("rank"), "before": short_name(sender.params.get("before"))}
     elif cause.where is Where.UNDUMPED_OPERATOR and cause.mechanism.kind is MechanismKind.UNINITIALISED_MEMORY:
         key += ".memory"
     elif (excluded := note_of(cause, "evidence.excluded_writer")) is not None:

@@ -120,11 +120,20 @@ def _names(problems: Sequence[Problem]) -> list[str]:
     return names
 
 
+def rules_out(report: Report) -> bool:
+    """Whether the user ruled records out: a clean rest is not a clean run."""
+    return any(note.key == "caveat.excluded" for note in report.caveats)
+
+
 def next_sections(report: Report, settings: Settings) -> tuple[Section, ...]:
     """What was passed over, and what to do next, when no cause is named."""
     language = settings.language
     lead: list[Block] = []
-    keys = {Verdict.ANOMALY: ["next.anomaly"], Verdict.CLEAN: ["next.clean"], Verdict.UNKNOWN: []}[report.verdict]
+    keys = {
+        Verdict.ANOMALY: ["next.anomaly"],
+        Verdict.CLEAN: [] if rules_out(report) else ["next.clean"],
+        Verdict.UNKNOWN: [],
+    }[report.verdict]
     if report.verdict is Verdict.CLEAN:
         passed = sum(rule.count for rule in report.benign)
         if passed:

@@ -25,7 +25,7 @@ from firstnan.show.outline.headline import (
     note_of,
     ranks_words,
 )
-from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections
+from firstnan.show.outline.inputs import ADVICE_FIRST, doubts_section, input_section, next_sections, rules_out
 from firstnan.show.outline.model import Block, Field, Item, Line, Outline, Paragraph, Section, Tone, data, sentence
 from firstnan.show.outline.replay import replayed_sections, told_sections
 from firstnan.show.outline.spread import spread_section
@@ -106,9 +106,10 @@ def _headline(report: Report, groups: Sequence[CauseGroup], settings: Settings) 
         return _headline_of_causes(report, groups, settings)
     if report.disagreements and report.verdict is not Verdict.ANOMALY:
         return agreement_headline(report, settings)
+    clean = "verdict.clean_excluded" if rules_out(report) else "verdict.clean"
     key = {
         Verdict.ANOMALY: "verdict.anomaly",
-        Verdict.CLEAN: "verdict.clean" if report.complete else "verdict.clean_incomplete",
+        Verdict.CLEAN: "verdict.clean_incomplete" if not report.complete else clean,
         Verdict.UNKNOWN: "verdict.unknown",
     }[report.verdict]
     looked = report.input

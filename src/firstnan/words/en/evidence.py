@@ -14,6 +14,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_clean": "still finite: {slots}",
     "evidence.input_bad": "{slot} is already not finite: Max {max}, Min {min}",
     "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
+    "evidence.excluded_sender": "rank {rank} sends it with {before}, which you ruled out (--exclude-op)",
     "evidence.excluded_writer": "its value is that of {before}, which you ruled out (--exclude-op)",
     "evidence.between": "no record wrote this value: it appeared after {before} and before {after}",
     "evidence.twin_bad": (
@@ -141,6 +142,7 @@ EVIDENCE: dict[str, str] = {
     "why.missing_rank_unreadable": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump cannot be read",
     "why.missing_rank_empty": "NaN or Inf reached {receivers:ranks} from rank {rank}, whose dump holds no record",
     "why.unmatched_call": "a communication call brought the value; firstnan cannot match the other side of the call",
+    "why.ruled_out_sender": "the value is that of a record on another rank that you ruled out",
     "why.received": "the value arrived through communication; firstnan did not read the ranks that sent it",
     "why.device_fault": (
         "inputs up to {value} cannot give a non-finite result in {dtype}, and the same operator with inputs "
@@ -158,6 +160,9 @@ EVIDENCE: dict[str, str] = {
     "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
     "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
+    "reason.parameter_gradient": (
+        "a parameter's gradient: where its record stands in the file does not say when it was computed"
+    ),
     "reason.excluded": "you ruled it out",
     "story.several_dumps": (
         "There is more than one dump below this path. This answer covers only the one with {used}. firstnan did not "

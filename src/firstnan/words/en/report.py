@@ -9,6 +9,9 @@ REPORT: dict[str, str] = {
     "verdict.communication.received": (
         "{value:value} reached {ranks} in step {step} through {op}: it began on another rank"
     ),
+    "verdict.communication.excluded": (
+        "{value:value} of {before} on rank {sender}, which you ruled out, reaches {ranks} in step {step} through {op}"
+    ),
     "verdict.parameter": (
         "{value:value} was already in a parameter on {ranks} when step {step} first used it, in {op} "
         "({direction:direction}): {reason}"
@@ -69,6 +72,10 @@ REPORT: dict[str, str] = {
     "verdict.and_more": "Independent causes besides this one: {count}.",
     "verdict.anomaly": "The dump holds NaN or Inf that matter, but does not show where they began.",
     "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
+    "verdict.clean_excluded": (
+        "Nothing else: apart from the records that you ruled out, no NaN or Inf that matters in {records} records "
+        "(step {steps}, {ranks})."
+    ),
     "verdict.clean_incomplete": (
         "Clean as far as firstnan can judge ({records} records, step {steps}, {ranks}), but parts could not be "
         "judged: see below."
@@ -112,6 +119,7 @@ REPORT: dict[str, str] = {
     "where.parameter": "in a parameter: bad before it was first used in this step",
     "where.input_data": "in the input data: the batch was bad",
     "where.undumped_operator": "between two records: an operator that is not in the dump made it",
+    "where.communication.excluded": "received from a record on another rank that you ruled out",
     "where.undumped_operator.excluded": "after the record that you ruled out: nothing else makes its value",
     "where.first_run": "in the first run of the step, which was not recorded",
     "where.before_dump": "before the dump: bad from the first record on",

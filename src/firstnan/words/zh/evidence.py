@@ -8,6 +8,7 @@ EVIDENCE: dict[str, str] = {
     "evidence.output_clean": "仍为有限值的输出：{slots}",
     "evidence.input_bad": "{slot} 在输入时就已不是有限值：Max {max}，Min {min}",
     "evidence.legal_input": "{slot} 中的 -Inf 合法（mask）；由它得到的 NaN 或 +Inf 则不合法",
+    "evidence.excluded_sender": "由 rank {rank} 通过 {before} 发出，即你用 --exclude-op 剔除的记录",
     "evidence.excluded_writer": "它的值来自 {before}，即你用 --exclude-op 剔除的记录",
     "evidence.between": "没有任何记录写出过这个值：它产生于 {before} 之后、{after} 之前",
     "evidence.twin_bad": (
@@ -104,6 +105,7 @@ EVIDENCE: dict[str, str] = {
     ),
     "why.missing_rank_empty": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 没有任何记录",
     "why.unmatched_call": "该值由一次通信带来；该通信的另一侧未能匹配",
+    "why.ruled_out_sender": "该值来自其他 rank 上你已剔除的记录",
     "why.received": "该值由通信传入；没有查看发送它的 rank",
     "why.device_fault": (
         "输入最大为 {value}，在 {dtype} 下不可能得到非有限结果，而同一算子在 {ranks:ranks} 上输入量级相同时结果有限"
@@ -118,6 +120,7 @@ EVIDENCE: dict[str, str] = {
     "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
     "reason.later": "由根因引起：使用了根因的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
+    "reason.parameter_gradient": "参数梯度：该记录在文件中的位置不代表其计算时间",
     "reason.excluded": "你已剔除",
     "story.several_dumps": (
         "该路径下不止一份 dump。本结论只针对含 {used} 的那一份；"

@@ -7,6 +7,9 @@ REPORT: dict[str, str] = {
     "verdict.operator": "{value:value} 最早出现在 {ranks}、step {step} 的 {op}（{direction:direction}）：{reason}",
     "verdict.communication": "{value:value} 最早产生于通信：{ranks}、step {step} 的 {op}：{reason}",
     "verdict.communication.received": "{value:value} 在 step {step} 经 {op} 传到 {ranks}：它产生于其他 rank",
+    "verdict.communication.excluded": (
+        "rank {sender} 的 {before}（你已用 --exclude-op 剔除）的 {value:value} 在 step {step} 经 {op} 传到 {ranks}"
+    ),
     "verdict.parameter": (
         "{ranks} 上的参数在 step {step} 首次使用时就已含有 {value:value}，首次使用者为 "
         "{op}（{direction:direction}）：{reason}"
@@ -56,6 +59,9 @@ REPORT: dict[str, str] = {
     "verdict.and_more": "除此之外的独立根因：{count} 个。",
     "verdict.anomaly": "存在有影响的 NaN 或 Inf，但从 dump 中看不出来源。",
     "verdict.clean": "正常：{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。",
+    "verdict.clean_excluded": (
+        "没有其他异常：除你剔除的记录外，{records} 条记录（step {steps}，{ranks}）中没有有影响的 NaN 或 Inf。"
+    ),
     "verdict.clean_incomplete": (
         "可判断的部分（{records} 条记录，step {steps}，{ranks}）正常，但有一部分无法判断：见下文。"
     ),
@@ -92,6 +98,7 @@ REPORT: dict[str, str] = {
     "where.parameter": "参数：在本 step 首次使用之前就已损坏",
     "where.input_data": "输入数据：batch 本身异常",
     "where.undumped_operator": "两条记录之间：由 dump 中没有的算子产生",
+    "where.communication.excluded": "从其他 rank 上你已剔除的记录接收",
     "where.undumped_operator.excluded": "在你剔除的记录之后：它的值没有其他来源",
     "where.first_run": "在该 step 的第一次运行中，那次运行没有记录",
     "where.before_dump": "dump 之前：从第一条记录起就已异常",
