@@ -23,7 +23,8 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``no_result_proves_nothing``
     A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
 ``what_was_not_dumped_passes_the_value_on``
-    ... and where no result was dumped at all, the next bad input of its class may be this record's result.
+    ... and where no result was dumped at all, the next bad input may be this record's result: NaN stays NaN, an
+    infinity may have become either.
 ``overwritten_in_part``
     ``x[mask] = 0`` with a NaN in x drops what the mask selects; that nothing was left is proven by the next record that
     reads a finite tensor of that size.
@@ -292,7 +293,7 @@ class Flow:
         elif not bad_out and not sending and not proves_a_drop(record):
             self.unproven.add(record.index)
             if self.inputs_only:
-                self._write(record, replace(bad_in[0], shape=None))
+                self._write(record, _may_have_become(bad_in))
 
     def _proven(self, record: Record, taken: Sequence[TensorStat]) -> None:
         """overwritten_in_part: the next reader of a tensor of this size shows whether anything bad was left."""
@@ -546,6 +547,12 @@ def proves_a_drop(record: Record) -> bool:
     if any(tensor.state.is_unknown and tensor.is_floating for tensor in record.outputs):
         return False
     return bool(record.outputs) or short_api(record.name) in OVERWRITES
+
+
+def _may_have_become(taken: Sequence[TensorStat]) -> TensorStat:
+    """what_was_not_dumped_passes_the_value_on: a result whose size and numbers nobody knows."""
+    nan = next((tensor for tensor in taken if tensor.state is ValueState.NAN), None)
+    return replace(nan or taken[0], shape=None, state=ValueState.NAN if nan else ValueState.NON_FINITE)
 
 
 def _only_looks(record: Record) -> bool:
