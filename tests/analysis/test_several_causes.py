@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,55 @@ def test_sure_links_beat_guesses(tmp_path: Path) -> None:
     assert named(run.analyze(tmp_path))[0] == (0, exp)
 
 
+def sigmoid_by_hand(rank: Rank) -> str:
+    exp = rank.op("Torch.exp", [t(120.0, shape=(5,))], [t(INF, 1.0, shape=(5,))])
+    rank.op("Torch.reciprocal", [t(INF, 1.0, shape=(5,))], [t(1.0, 0.0, shape=(5,))])
+    return exp
+
+
+def perplexity(rank: Rank) -> str:
+    return rank.op("Torch.exp", [t(100.0, 100.0, shape=SCALAR)], [t(INF, INF, shape=SCALAR)])
+
+
+def root_of_negative(rank: Rank) -> str:
+    return rank.op("Torch.sqrt", [t(1.0)], [t(NAN)])
+
+
+@pytest.mark.parametrize("aside", [sigmoid_by_hand, perplexity])
+@pytest.mark.parametrize("begins", ["with a birth", "with a weight"])
+def test_in_flight_beats_set_aside(aside: Callable[[Rank], str], begins: str, tmp_path: Path) -> None:
+    """The run dies inside a module: before the value that it dies of, and behind it, it computed others."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], []) as module:
+        with rank.module("model.first", "First", [t(1.0)], [t(1.0)]):
+            rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+        aside(rank)
+        weight = t(NAN, shape=(8, 8))
+        linear = rank.op("Functional.linear", [t(1.0), weight if begins == "with a weight" else t(1.0)], [t(NAN)])
+        if begins == "with a birth":
+            rank.data.pop(linear)
+            linear = root_of_negative(rank)
+        aside(rank)
+        last = rank.op("Torch.multinomial", [t(NAN)], [])
+    rank.data.pop(module)
+    rank.data[last].pop("output")
+    assert named(run.analyze(tmp_path)) == [(0, linear)]
+
+
+def test_what_was_set_aside_is_named_where_nothing_else_was_in_flight(tmp_path: Path) -> None:
+    """A run that died may have died of it."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], []) as module:
+        with rank.module("model.first", "First", [t(1.0)], [t(1.0)]):
+            rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+        exp = sigmoid_by_hand(rank)
+        rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    rank.data.pop(module)
+    assert the_cause(run.analyze(tmp_path)).op_name == exp
+
+
 @pytest.mark.parametrize(
     ("inputs", "sure"),
     [
@@ -92,7 +142,8 @@ def test_the_place_has_a_confidence_of_its_own(inputs: list[object], sure: Confi
     assert the_cause(run.analyze(tmp_path)).place_confidence is sure
 
 
-def test_gradients_of_a_cut_rank_tell_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["", "\n }\n}"], ids=["cut", "closed"])
+def test_gradients_of_a_cut_rank_tell_its_end(end: str, tmp_path: Path) -> None:
     """firstnan uses what stands before the cut is not where it began: the rank is named, not the record."""
     run = Run()
     for number in (0, 1):
@@ -107,6 +158,6 @@ def test_gradients_of_a_cut_rank_tell_its_end(tmp_path: Path) -> None:
     root = run.write(tmp_path)
     path = root / "step0" / "rank1" / "dump.json"
     text = path.read_text()
-    path.write_text(text[: text.rindex('"Torch.sum.0.forward"')])
+    path.write_text(text[: text.rindex('"Torch.sum.0.forward"')].rstrip().rstrip(",") + end)
     cause = the_cause(firstnan.analyze(root))
     assert (cause.rank, cause.where, cause.op_name) == (1, Where.MISSING_RANK, "")

@@ -86,7 +86,7 @@ def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], bo
         known = {_code(outcome.event)}
         for event in summaries[outcome.rank].events:
             later = event.index > outcome.event.index and event.direction is Direction.FORWARD
-            if not later or not event.is_live or not is_own_birth(event) or _code(event) in known:
+            if not later or not event.is_live or not event.goes_on or not is_own_birth(event) or _code(event) in known:
                 continue
             cause = _own(step, RankOutcome(outcome.rank, event, Arrival.OWN), summaries, book)
             if cause.mechanism.kind is MechanismKind.UNKNOWN or cause.mechanism.confidence is Confidence.POSSIBLE:

@@ -130,7 +130,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     has_output: bool = True
     """False: the call raised or the run died inside it."""
     distrusted: bool = False
-    """True: the last record before a cut; what is absent from it says nothing."""
+    """True: the file is cut inside this record; what is absent from it says nothing."""
     recompute: bool = False
     """True: the writer marked it as an activation-checkpoint recomputation."""
     flagged: bool | None = None

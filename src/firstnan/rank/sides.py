@@ -10,7 +10,7 @@ from firstnan.rank.summary import Side
 def recorded_sides(call: CommCall, sent: Side, received: Side, *, distrusted: bool) -> tuple[Side, Side]:
     """Both sides of a call, of which ``sent`` and ``received`` tell what the recorded tensors hold.
 
-    ``distrusted``: the record is the last one before a cut. What is not recorded, not finished or stale is unknown.
+    ``distrusted``: the file is cut inside the record. What is not recorded, not finished or stale is unknown.
     """
     if sent is Side.NONE and call.kind is not CallKind.RECEIVE and call.rooted is not Root.SENDS:
         sent = Side.UNKNOWN  # it put something in that was not recorded (data_mode without inputs)

@@ -10,6 +10,9 @@ Rules, each tested under its name:
 ``sure_links_beat_guesses``
     An event whose value goes on only by a guessed link gives way to a birth with clean inputs whose value goes on by
     sure ones.
+``in_flight_beats_set_aside``
+    Where the run ended, what some operator may have taken in once more gives way to what certainly was on its way: a
+    value of which every reader has a finite result to one that nobody read, and both to one that reached something.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Mapping
 from firstnan.dump.records import Direction
 from firstnan.dump.values import ValueState
 from firstnan.rank.summary import CommFact, RankSummary, Side
-from firstnan.rank.taint.events import LIVE_ENDINGS, Event, EventKind, Origin
+from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.step.matching import MatchedCall, Matching
 
 
@@ -76,19 +79,35 @@ def is_live(event: Event, rank: int, matching: Matching, live_calls: frozenset[i
 def first_live(
     summary: RankSummary, summaries: Mapping[int, RankSummary], matching: Matching, live_calls: frozenset[int]
 ) -> Event | None:
-    """A rank's first event that matters; sure_links_beat_guesses."""
-    first = None
+    """A rank's first event that matters; sure_links_beat_guesses, in_flight_beats_set_aside."""
+    first, most = None, _LEAST
     for event in summary.events:
         unmatched = any((summary.rank, index) not in matching.of for index in event.communications)
         matters = unmatched or (
             is_live(event, summary.rank, matching, live_calls)
             and _goes_on_by_itself(event, summary.rank, summaries, matching)
         )
-        if matters and (first is None or is_own_birth(event)):
-            first = event
-            if event.guess is None or event.kind is EventKind.RECEIVE:
+        evidence = _evidence(event)
+        if matters and (first is None or (evidence > most and _begins_here(event))):
+            first, most = event, evidence
+            if evidence == _MOST or event.kind is EventKind.RECEIVE:
                 break
     return None if first is None else _first_use(first, summary)
+
+
+_LEAST, _MOST = (False, 0), (True, 2)
+
+
+def _evidence(event: Event) -> tuple[bool, int]:
+    """Whether the way on is sure, and how much shows that the value went on at all."""
+    if event.goes_on:
+        return event.guess is None, 2
+    return event.guess is None, 1 if event.endings & {Ending.UNREAD, Ending.BEYOND} else 0
+
+
+def _begins_here(event: Event) -> bool:
+    """Nothing before it can have made it: a birth of its own, the batch, a weight."""
+    return is_own_birth(event) or event.origin in (Origin.PARAMETER, Origin.INPUT_DATA)
 
 
 def is_own_birth(event: Event) -> bool:

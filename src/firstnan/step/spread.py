@@ -97,9 +97,9 @@ def spread(summaries: Mapping[int, RankSummary], matching: Matching) -> Spread:
 
 
 def _stands_before_its_time(event: Event, summary: RankSummary) -> bool:
-    """gradients_of_a_cut_rank_tell_its_end: gradients of parameters in a file that is cut before backward."""
-    is_gradient = event.record.name.kind is RecordKind.PARAMETERS_GRAD
-    return is_gradient and summary.truncated and summary.last_backward is None
+    """gradients_of_a_cut_rank_tell_its_end: gradients of parameters in a file that ends before backward, whether its
+    JSON is cut or was closed."""
+    return event.record.name.kind is RecordKind.PARAMETERS_GRAD and summary.last_backward is None
 
 
 def _shows_in_calls(rank: int, matching: Matching) -> bool:

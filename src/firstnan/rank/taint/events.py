@@ -167,6 +167,11 @@ class Event(Struct, frozen=True, omit_defaults=True):
         """Live by itself, whatever the other ranks show."""
         return bool(self.endings & LIVE_ENDINGS)
 
+    @property
+    def goes_on(self) -> bool:
+        """Something took the value in and did not show it dropped; not only that the run ended before all was seen."""
+        return bool(self.communications or self.endings & ((LIVE_ENDINGS - {Ending.CUT}) | {Ending.OPEN}))
+
 
 class Value(Struct):
     """A bad tensor that a record wrote, while later records may still read it."""

@@ -31,7 +31,7 @@ class RecordBuilder:
         """Names of records with parts of no known form."""
 
     def build(self, full: str, raw: dict[str, object], index: int, *, distrusted: bool = False) -> Record:
-        """The record with this name and value; ``distrusted``: it is the last one before a cut."""
+        """The record with this name and value; ``distrusted``: the file is cut inside it."""
         name = parse_name(full)
         reader = self.reader
         reader.start(communication=name.prefix.endswith("Distributed"))

@@ -49,6 +49,10 @@ def _problem(folder: RankFolder, kind: ProblemKind, detail: str, *, judged: bool
     return Problem(kind, folder.step, folder.rank, f"{folder.label}/{folder.file.value}", detail, judged)
 
 
+_OPEN_AROUND_RECORDS = 2
+"""Containers around a record: ``data``, and the one that holds it. More are open where a cut goes through a record."""
+
+
 class _Building:
     """One rank's dump on its way from JSON to records."""
 
@@ -119,7 +123,8 @@ class _Building:
         )
 
     def _records(self, data: dict[str, object]) -> None:
-        last = -1 if self.whole else len(data) - 1
+        cut = self.parsed.cut
+        last = -1 if self.whole or cut is None or cut.depth <= _OPEN_AROUND_RECORDS else len(data) - 1
         for index, (name, raw) in enumerate(data.items()):
             if self.saved:
                 self._save(name, raw, index)
