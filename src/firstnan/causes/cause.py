@@ -143,14 +143,19 @@ def _place_confidence(event: Event) -> Confidence:
         taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
         is_seen = bool(taken) and not any(tensor.state.is_unknown for tensor in taken)
         is_call = event.record.name.kind is RecordKind.API
-        return Confidence.CERTAIN if is_seen and is_call else Confidence.LIKELY
+        return Confidence.CERTAIN if is_seen and is_call and event.blind is None else Confidence.LIKELY
     is_read = event.origin in (Origin.PARAMETER, Origin.INPUT_DATA) or event.writer is not None
     return Confidence.LIKELY if is_read else Confidence.POSSIBLE
 
 
 def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
-    """A cause that hangs on a guess is possible at most, whatever the numbers prove of the record itself."""
-    return mechanism if event.guess is None else replace(mechanism, confidence=Confidence.POSSIBLE)
+    """A cause that hangs on a guess is possible at most, and one behind a record without statistics likely, whatever
+    the numbers prove of the record itself."""
+    if event.guess is not None:
+        return replace(mechanism, confidence=Confidence.POSSIBLE)
+    if event.blind is not None and mechanism.confidence is Confidence.CERTAIN:
+        return replace(mechanism, confidence=Confidence.LIKELY)
+    return mechanism
 
 
 def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
@@ -207,6 +212,11 @@ def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tupl
     if guess is not None:
         reason = Note("reason.guess", {"op_name": outcome.event.record.name.full})
         found.insert(0, Alternative(step, summary.rank, guess.op_name, guess.index, outcome.event.direction, reason))
+    blind = outcome.event.blind
+    if blind is not None:
+        found.insert(
+            0, Alternative(step, summary.rank, blind.name.full, blind.index, blind.name.direction, Note("reason.blind"))
+        )
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue

@@ -23,6 +23,7 @@ from firstnan.operators.table import Rulebook, short_api
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
 from firstnan.rank.surroundings import neighbours
+from firstnan.rank.surroundings.blind_spots import BlindSpots
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
 from firstnan.rank.taint import sinks, structure
@@ -151,7 +152,7 @@ def flow_of(
 def _ends_blind(view: RankView) -> bool:
     """The last records have no statistics: what is not read before them may have been read there."""
     over = view.overview
-    if not any(problem.kind is ProblemKind.PARTLY_NO_STATISTICS for problem in over.problems):
+    if not _is_partly_blind(view):
         return False
     return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
 
@@ -204,7 +205,10 @@ def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...]) ->
     left = MAX_RUN_UPS
     known = frozenset(event.index for event in events)
     found = []
+    spots = BlindSpots(flow.records) if _is_partly_blind(view) else None
     for event in events:
+        if spots is not None and event.kind is EventKind.BIRTH:
+            event = replace(event, blind=spots.before(event.forward_twin or event.record))
         if left and (event.is_live or event.communications):
             around = view.records(max(event.index - neighbours.BEFORE, 0), event.index + neighbours.AFTER + 1)
             event = replace(
@@ -216,6 +220,10 @@ def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...]) ->
             left -= 1
         found.append(event)
     return tuple(found)
+
+
+def _is_partly_blind(view: RankView) -> bool:
+    return any(problem.kind is ProblemKind.PARTLY_NO_STATISTICS for problem in view.overview.problems)
 
 
 def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
