@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Json, Run, named, t, the_cause
 
+import firstnan
 from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict, Where
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.step.corruption import impossible_ranks, result_bound
@@ -248,6 +249,14 @@ def test_sides_that_differ_prove_nothing(tmp_path: Path) -> None:
     assert report.verdict is not Verdict.ANOMALY
     report = _received_late(tmp_path / "bad", t(NAN), sends=False)
     assert report.verdict is Verdict.ANOMALY
+
+
+def test_a_sender_whose_file_is_cut_has_not_all_calls_recorded(tmp_path: Path) -> None:
+    """The message of the cut file is not there; what is read next is finite, so that the buffer's NaN was none."""
+    _received_late(tmp_path, t(1.0), t(1.0), sends=False)
+    path = tmp_path / "step0" / "rank0" / "dump.json"
+    path.write_text(path.read_text().rstrip().removesuffix("}").rstrip().removesuffix("}"))
+    assert firstnan.analyze(tmp_path, firstnan.Options(jobs=1)).verdict is Verdict.CLEAN
 
 
 def test_a_stale_result_is_disproved(tmp_path: Path) -> None:

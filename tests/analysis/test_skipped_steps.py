@@ -104,6 +104,19 @@ def test_thin_evidence_is_not_taken(case: str, tmp_path: Path) -> None:
     assert steps_told(report, key) == [None]
 
 
+def test_a_weight_of_two_micro_batches_counts_once(tmp_path: Path) -> None:
+    """The step after has one micro-batch, and a weight without statistics in it."""
+    run = Run()
+    train(run, 0, gradient=INF)
+    first = run.rank(0, 0)
+    again = {name.replace(".forward", "0.forward"): r for name, r in first.data.items() if "linear" in name}
+    first.data = {n: r for n, r in again.items() if n.endswith("forward")} | first.data
+    train(run, 1)
+    run.rank(0, 1).data["Functional.linear.0.forward"]["input_args"][1] |= {"Max": None, "Min": None}
+    report = run.analyze(tmp_path)
+    assert (report.verdict, steps_told(report, "story.skipped")) == (Verdict.CLEAN, ["0"])
+
+
 def test_parts_of_hosts_that_are_gone_tell_the_same(tmp_path: Path) -> None:
     run = Run()
     train(run, 0, gradient=INF)

@@ -98,7 +98,7 @@ def is_disproved(call: MatchedCall, rank: int, summaries: Mapping[int, RankSumma
     if call.is_p2p and call.sender in call.absent:
         sender = summaries.get(call.sender if call.sender is not None else -1)
         read_clean = bool(fact.read_next) and not any(tensor.state.is_bad for tensor in fact.read_next)
-        return read_clean and sender is not None and sender.records > 0 and not sender.truncated
+        return read_clean and sender is not None and sender.records > 0
     if call.absent or not call.is_seen:
         return False
     sent = [t for member, f in call.members.items() if member != rank or not call.is_p2p for t in f.call.sent]

@@ -44,6 +44,10 @@ PENDING_CALLS = 32
 """How many earlier receives with a possibly stale result an entry remembers."""
 
 
+DROPPED = frozenset({Ending.SELECTED, Ending.SATURATED})
+"""Every reader has a recorded, finite result."""
+
+
 class Outcome(Struct, frozen=True):
     """Where a value goes from one record on, on its own rank."""
 
@@ -101,7 +105,8 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
             unread = _unread(flow, record)
             endings.add(unread)
             sure = sure or unread in LIVE_ENDINGS
-        if here is None and blind_from is not None and _may_be_read_later(flow, record, blind_from):
+        in_flight = here is None and not endings <= DROPPED
+        if in_flight and blind_from is not None and _may_be_read_later(flow, record, blind_from):
             endings.add(Ending.CUT)
         found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed, sure)
     return found
