@@ -111,6 +111,24 @@ def test_in_flight_beats_set_aside(aside: Callable[[Rank], str], begins: str, tm
     assert named(run.analyze(tmp_path)) == [(0, linear)]
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["mean", "no record of the mean"])
+def test_a_module_gives_what_was_not_swallowed(recorded: bool, tmp_path: Path) -> None:
+    """``-log(p).mean()``: the negation has no record, and +Inf beside it went into a sigmoid by hand."""
+    run = Run()
+    rank = run.rank(0)
+    loss = t(INF, INF, shape=SCALAR)
+    with rank.module("model", "Model", [t(1.0)], [loss]) as module:
+        sigmoid_by_hand(rank)
+        log = rank.op("Torch.log", [t(1.0, 0.0)], [t(-INF)])
+        if recorded:
+            rank.op("Tensor.mean", [t(-INF)], [t(-INF, -INF, shape=SCALAR)])
+        sigmoid_by_hand(rank)
+    backward = module.replace(".forward", ".backward")
+    rank.data[backward] = {"input": [t(1.0, 1.0, shape=SCALAR)], "output": [t(1.0)]}
+    rank.construct[backward] = None
+    assert the_cause(run.analyze(tmp_path)).op_name == log
+
+
 @pytest.mark.parametrize("end", ["\n }\n}", ",\n"], ids=["closed", "cut"])
 @pytest.mark.parametrize("aside", [sigmoid_by_hand, perplexity])
 def test_what_was_dropped_is_not_in_flight(aside: Callable[[Rank], str], end: str, tmp_path: Path) -> None:

@@ -31,13 +31,7 @@ from firstnan.answer.model import Confidence, Report, Verdict, Where
 
 CASES = list(all_cases())
 
-KNOWN_GAPS: dict[tuple[str, str], str] = {
-    (
-        "c_safe_norm_mix",
-        "a_valid_cut_is_like_a_raw_cut",
-    ): "what was swallowed is in flight where the run is cut",
-    ("dp-14", "harmless_noise_never_changes_a_cause"): "a loose value of the same class lies nearer than the writer",
-}
+KNOWN_GAPS: dict[tuple[str, str], str] = {}
 """What is not right yet, with the rule that is missing."""
 
 

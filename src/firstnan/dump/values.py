@@ -50,6 +50,8 @@ class ValueState(Enum):
         return self is ValueState.UNKNOWN
 
 
+INFINITE = frozenset({ValueState.POS_INF, ValueState.NEG_INF, ValueState.BOTH_INF})
+"""Infinities, and no NaN."""
 _BAD = frozenset(
     {
         ValueState.NAN,

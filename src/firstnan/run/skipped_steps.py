@@ -25,12 +25,11 @@ from firstnan.causes.mechanisms import registry
 from firstnan.causes.mechanisms.traits import Trait
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.dump.records import TensorStat
-from firstnan.dump.values import ValueState
+from firstnan.dump.values import INFINITE
 from firstnan.rank.summary import Weights
 from firstnan.run.second_pass import Ask, Question
 from firstnan.step.origins import SkipDoubt
 
-_INFINITE = (ValueState.POS_INF, ValueState.NEG_INF, ValueState.BOTH_INF)
 MOST = 0.5
 """Share of a step's weights that the next step must show."""
 
@@ -65,7 +64,7 @@ def _begins_infinite(cause: RootCause) -> bool:
     """The first bad values are infinities and no NaN: those that went in, or else those that came out."""
     taken = [t for t in cause.inputs if t.state.is_bad]
     first: Sequence[TensorStat] = taken or [t for t in cause.outputs if t.state.is_bad]
-    return bool(first) and all(tensor.state in _INFINITE for tensor in first)
+    return bool(first) and all(tensor.state in INFINITE for tensor in first)
 
 
 def _judged(answer: StepAnswer, after: StepAnswer | None, ask: Ask) -> StepAnswer:

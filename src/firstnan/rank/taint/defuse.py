@@ -38,6 +38,8 @@ Rules (design section 5, "What decides"), each tested under its name:
     A -Inf in a norm, in the optimizer or in what the ranks add up once backward has begun is as bad as a +Inf.
 ``nothing_before_needs_a_gradient``
     A tensor that requires a gradient, while no record before gave one that does, is a weight: its -Inf is no mask.
+``a_module_gives_what_was_not_swallowed``
+    Of several values that a module's result may repeat, one that a finite result swallowed is the last to be taken.
 ``module_repeats``
     A module's record repeats values written inside it; it is an event of its own only when nothing bad was
     written inside.
@@ -55,7 +57,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.values import ValueState
+from firstnan.dump.values import INFINITE, ValueState
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.events import Event, EventKind, Value
@@ -391,12 +393,24 @@ class Flow:
     def _given_by(
         self, record: Record, bad_out: Sequence[TensorStat], inside: Sequence[Value], *, entered: bool
     ) -> list[Value]:
-        """The values written inside a module that its output repeats: those with its numbers, else those that can have
-        become it; any, where nothing bad entered the module."""
+        """a_module_gives_what_was_not_swallowed: the values written inside a module that its output repeats: those with
+        its numbers or their negation, else those that can have become it; any, where nothing bad entered the module."""
         left = [value for value in inside if value.is_open and self._readable(record, value)]
-        same = [v for v in left if any(same_values(v.stat, t) and v.stat.numel == t.numel for t in bad_out)]
-        alike = same or [v for v in left if any(keeps_the_class(v.stat, t) for t in bad_out)]
+        like = [(v, t) for v in left for t in bad_out if v.stat.numel == t.numel]
+        same = [v for v, t in like if same_values(v.stat, t) and (is_distinct(t) or not self._is_swallowed(v))]
+        mirrored = [v for v, t in like if is_mirrored(v.stat, t)]
+        infinite = any(t.state in INFINITE for t in bad_out)
+        alike = [v for v in left if any(keeps_the_class(v.stat, t) for t in bad_out)]
+        signed = [v for v in left if infinite and v.stat.state in INFINITE]
+        for found in (same, mirrored, alike, signed, () if entered else left):
+            kept = found if found is same else [v for v in found if not self._is_swallowed(v)]
+            if kept:
+                return kept
         return alike if alike or entered else left
+
+    def _is_swallowed(self, value: Value) -> bool:
+        """Every reader has a finite result."""
+        return bool(value.readers) and all(reader in self.absorbed for reader in value.readers)
 
     def _legal_module_output(self, record: Record, tensor: TensorStat) -> bool:
         return self.legality.legal_output(record, tensor, record.inputs)

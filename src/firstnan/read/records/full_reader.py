@@ -12,11 +12,11 @@ from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.names import parse_saved
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.values import ValueState
+from firstnan.dump.values import INFINITE, ValueState
 from firstnan.dump.view import RankDump
 from firstnan.read.json import lenient
 from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
-from firstnan.read.records.values import INFINITE, MAX_NESTING
+from firstnan.read.records.values import MAX_NESTING
 from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
 

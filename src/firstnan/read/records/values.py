@@ -18,7 +18,7 @@ import sys
 from enum import Enum
 
 from firstnan.dump.records import GroupRef, PeerOp, Scalar, TensorStat
-from firstnan.dump.values import Number, ValueState, judge, normalise_dtype, parse_number
+from firstnan.dump.values import INFINITE, Number, ValueState, judge, normalise_dtype, parse_number
 
 MAX_NESTING = 400
 """Containers inside one argument that are followed; the writer stops there as well."""
@@ -34,7 +34,6 @@ _USUAL_LENGTH = 64  # arguments whose slots are made beforehand
 _LARGEST = int(sys.float_info.max)
 _LONGEST_LIST = 200  # characters of a list that is a scalar's value (a size, a slice)
 
-INFINITE = frozenset({ValueState.POS_INF, ValueState.NEG_INF, ValueState.BOTH_INF})
 _FINITE = ValueState.FINITE
 _UNKNOWN = ValueState.UNKNOWN
 
