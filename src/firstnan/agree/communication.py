@@ -36,8 +36,8 @@ from firstnan.answer.model import (
     Note,
 )
 from firstnan.dump.records import TensorStat
-from firstnan.operators.communication import CallKey, CommCall, group_id
-from firstnan.read.prints import EQUAL_RESULTS, UNUSABLE, CallPrints, RankPrints, canonical, column
+from firstnan.operators.communication import CallKey, CommCall, group_id, role
+from firstnan.read.prints import UNUSABLE, CallPrints, RankPrints, canonical, column
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, Message, Series, series_of
 
 MOST_LOOKS = 16
@@ -79,7 +79,7 @@ def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
             if series is None:
                 count.leave_out(NotComparable.DOUBTFUL_MATCH, prints.count)
                 continue
-            if isinstance(series, Collective) and prints.key.api not in EQUAL_RESULTS:
+            if isinstance(series, Collective) and not role(prints.key.api).result.is_same:
                 continue  # every member gets another result
             both = replace(series, sends=True) if isinstance(series, Message) else series
             by_series.setdefault(both, {}).setdefault(rank, []).append(prints)

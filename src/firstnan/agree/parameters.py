@@ -46,7 +46,7 @@ from firstnan.answer.model import (
 )
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators.communication import CommCall
+from firstnan.operators.communication import ROLES, CommCall, Result, Root
 from firstnan.read.prints import UNUSABLE, RankPrints, digest_of, written
 
 MAX_NAMED = 100
@@ -57,8 +57,8 @@ MOST_READ = 512
 """Calls of one series that are read again to see what they carry."""
 _ACCUMULATIONS = 4
 """Micro-batches whose gradients are looked for."""
-_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce_scatter_tensor")
-_GATHERS = ("all_gather", "all_gather_into_tensor")
+_REDUCTIONS = tuple(r.api for r in ROLES.values() if r.reduces and r.root is Root.NONE and not r.family)
+_GATHERS = tuple(r.api for r in ROLES.values() if r.result is Result.GATHERED and not r.family)
 
 
 class _Beginning(Enum):

@@ -13,7 +13,7 @@ from enum import Enum
 
 from firstnan.agree.sources import Replica
 from firstnan.agree.tables import Table, Value
-from firstnan.operators.communication import CallKind, GroupKnowledge
+from firstnan.operators.communication import CallKind, GroupKnowledge, Result, role
 from firstnan.read.prints import CallPrints
 
 REPLICA = 0.9
@@ -87,7 +87,7 @@ def _traffic(series: CallPrints, rank: int, inside: frozenset[int], world: Colle
         return Traffic.MESSAGES if is_inside else Traffic.UNKNOWN
     if len(members & inside) < 2:
         return Traffic.UNKNOWN
-    if series.key.api.startswith("all_to_all"):
+    if role(series.key.api).result is Result.EXCHANGED:
         return Traffic.TOKENS
     return Traffic.ACTIVATIONS if series.activations and series.key.api != "broadcast" else Traffic.NONE
 

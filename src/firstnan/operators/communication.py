@@ -33,6 +33,23 @@ class Root(Enum):
     """Only the root's result counts (reduce, gather)."""
 
 
+class Result(Enum):
+    """What the members of a collective get."""
+
+    OWN = "own"
+    """Each a part of its own."""
+    SAME = "same"
+    """All the same tensors."""
+    GATHERED = "gathered"
+    """All the same tensors: what every member put in, side by side."""
+    EXCHANGED = "exchanged"
+    """Each a piece of what every member put in; pieces may be empty."""
+
+    @property
+    def is_same(self) -> bool:
+        return self in (Result.SAME, Result.GATHERED)
+
+
 class CallKind(Enum):
     """How calls are matched across ranks."""
 
@@ -69,10 +86,11 @@ class Freshness(Enum):
 
 
 class Role(Struct, frozen=True):
-    """One row of the table: an API's parameters in signature order and what they are for."""
+    """One row of the table: all that is known of an API. Other code asks the row, and keeps no lists of names."""
 
     api: str
     signature: tuple[str, ...]
+    """Its parameters in order."""
     sends: str | None
     """Parameter with the rank's real input."""
     receives: str | None
@@ -80,6 +98,9 @@ class Role(Struct, frozen=True):
     root: Root = Root.NONE
     kind: CallKind = CallKind.COLLECTIVE
     reduces: bool = False
+    result: Result = Result.OWN
+    same_size: bool = False
+    """All members put in tensors of one size."""
     family: str = ""
     """Name under which calls are matched, where several APIs are one operation."""
     peer: tuple[str, str] = ("", "")
@@ -91,31 +112,34 @@ _SRC, _DST = ("src", "group_src"), ("dst", "group_dst")
 ROLES: dict[str, Role] = {
     role.api: role
     for role in (
-        Role("all_reduce", ("tensor", "op", "group", "async_op"), "tensor", "tensor", reduces=True),
-        Role("broadcast", ("tensor", "src", "group", "async_op", "group_src"), "tensor", "tensor", _SENDS, peer=_SRC),
+        Role("all_reduce", ("tensor", "op", "group", "async_op"), "tensor", "tensor", reduces=True,
+             result=Result.SAME, same_size=True),
+        Role("broadcast", ("tensor", "src", "group", "async_op", "group_src"), "tensor", "tensor", _SENDS, peer=_SRC,
+             result=Result.SAME, same_size=True),
         Role("reduce", ("tensor", "dst", "op", "group", "async_op", "group_dst"), "tensor", "tensor", _RECEIVES,
-             reduces=True, peer=_DST),
-        Role("all_gather", ("tensor_list", "tensor", "group", "async_op"), "tensor", "tensor_list"),
+             reduces=True, same_size=True, peer=_DST),
+        Role("all_gather", ("tensor_list", "tensor", "group", "async_op"), "tensor", "tensor_list",
+             result=Result.GATHERED, same_size=True),
         Role("all_gather_into_tensor", ("output_tensor", "input_tensor", "group", "async_op"),
-             "input_tensor", "output_tensor"),
+             "input_tensor", "output_tensor", result=Result.GATHERED, same_size=True),
         Role("_all_gather_base", ("output_tensor", "input_tensor", "group", "async_op"),
              "input_tensor", "output_tensor", family="all_gather_into_tensor"),
         Role("gather", ("tensor", "gather_list", "dst", "group", "async_op", "group_dst"),
-             "tensor", "gather_list", _RECEIVES, peer=_DST),
+             "tensor", "gather_list", _RECEIVES, same_size=True, peer=_DST),
         Role("gather_into_tensor", ("tensor", "dst", "group"), "tensor", None, _RECEIVES, peer=_DST),
         Role("scatter", ("tensor", "scatter_list", "src", "group", "async_op", "group_src"),
              "scatter_list", "tensor", _SENDS, peer=_SRC),
         Role("scatter_tensor", ("tensor", "src", "group"), "tensor", None, _SENDS, peer=_SRC),
         Role("reduce_scatter", ("output", "input_list", "op", "group", "async_op"),
-             "input_list", "output", reduces=True),
+             "input_list", "output", reduces=True, same_size=True),
         Role("reduce_scatter_tensor", ("output", "input", "op", "group", "async_op"),
-             "input", "output", reduces=True),
+             "input", "output", reduces=True, same_size=True),
         Role("_reduce_scatter_base", ("output", "input", "op", "group", "async_op"),
              "input", "output", reduces=True, family="reduce_scatter_tensor"),
         Role("all_to_all", ("output_tensor_list", "input_tensor_list", "group", "async_op"),
-             "input_tensor_list", "output_tensor_list"),
+             "input_tensor_list", "output_tensor_list", result=Result.EXCHANGED),
         Role("all_to_all_single", ("output", "input", "output_split_sizes", "input_split_sizes", "group", "async_op"),
-             "input", "output"),
+             "input", "output", result=Result.EXCHANGED),
         Role("all_to_all_single_with_output_shape", ("output_shape", "tensor"), "tensor", None,
              family="all_to_all_single"),
         Role("all_to_all_with_output_shape", ("output_shape_list", "input_tensor_list"), "input_tensor_list", None,
@@ -128,6 +152,13 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 """Format document, section 7.2, and section 12 for MindSpore's ``comm_func``."""
 
+
+def role(family: str) -> Role:
+    """The row of a matching family; for point-to-point calls of a batch an empty one."""
+    return ROLES.get(family, _NONE)
+
+
+_NONE = Role("", (), None, None)
 _SYNONYMS = {"output": ("output_tensor", "output"), "input": ("input_tensor", "input"),
              "output_tensor": ("output_tensor", "output"), "input_tensor": ("input_tensor", "input")}  # fmt: skip
 _REDUCE_OP = re.compile(r"(?i)\b(SUM|AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR|PREMUL_SUM)\b")

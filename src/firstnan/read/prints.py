@@ -20,14 +20,20 @@ from msgspec import Struct
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators.communication import CallKey, CallKind, CommCall, Freshness, Root, calls, is_communication
+from firstnan.operators.communication import (
+    CallKey,
+    CallKind,
+    CommCall,
+    Freshness,
+    Result,
+    Root,
+    calls,
+    is_communication,
+    role,
+)
 
 UNUSABLE = 0
 """In place of a digest: nothing to compare."""
-EQUAL_RESULTS = frozenset({"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor"})
-"""Families whose result is the same on all members."""
-LISTS = frozenset({"all_gather"})
-"""Families whose result is a list of one tensor per member."""
 NUMBERS = struct.Struct("<4d")
 STATISTICS = NUMBERS.size
 """Bytes of the four numbers of one parameter."""
@@ -291,11 +297,17 @@ def stem_of(record: Record) -> str:
     return f"{record.name.prefix}.{record.name.api}"
 
 
+def gives_list(family: str) -> bool:
+    """Whether all members get a list with the tensor of each."""
+    known = role(family)
+    return known.result is Result.GATHERED and (known.receives or "").endswith("_list")
+
+
 def is_consistent(call: CommCall, rank: int) -> bool:
     """What one rank alone can tell: the source of a broadcast keeps its values, a gathered list holds the own input."""
     if call.api == "broadcast" and call.rooted is Root.SENDS and call.root == rank:
         pairs = list(zip(call.sent, call.received, strict=False))
-    elif call.api in LISTS and call.group is not None and rank in call.group and len(call.sent) == 1:
+    elif gives_list(call.api) and call.group is not None and rank in call.group and len(call.sent) == 1:
         at = call.group.index(rank)
         pairs = list(zip(call.sent, call.received[at : at + 1], strict=False))
     else:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from firstnan.answer.model import MatchState
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import magnitude
-from firstnan.operators.communication import Freshness, GroupKnowledge
+from firstnan.operators.communication import Freshness, GroupKnowledge, Root, role
 from firstnan.rank.summary import CommFact, RankSummary, Side
 from firstnan.step.matching import MatchedCall
 
@@ -30,7 +30,6 @@ SLACK = 1.05
 """Rounding of a low-precision sum can exceed the exact bound by a little."""
 TOLERANCE = 1e-2
 """Relative difference of Max or Min that is still the same tensor."""
-_SAME_RESULT = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor"})
 
 
 def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
@@ -47,11 +46,12 @@ def impossible_ranks(call: MatchedCall) -> tuple[int, ...]:
     bound = result_bound(call)
     if bound is not None:
         beyond = [r for r, f in call.members.items() if (largest(f.call.received) or 0.0) > bound * SLACK]
-        alike = call.api in (*_SAME_RESULT, "broadcast")  # elsewhere each may get a part of its own
+        alike = role(call.api).result.is_same  # elsewhere each may get a part of its own
         some = alike and len(beyond) < len(call.members)
         if beyond and (some or not _may_have_more_members(call)):
             return tuple(sorted(beyond))
-    return _disagreeing(call) if call.api in _SAME_RESULT else ()
+    known = role(call.api)
+    return _disagreeing(call) if known.result.is_same and known.root is Root.NONE else ()
 
 
 def _may_have_more_members(call: MatchedCall) -> bool:

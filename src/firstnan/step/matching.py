@@ -34,14 +34,11 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import MatchState
 from firstnan.dump.ranges import unpacked
-from firstnan.operators.communication import CallKey, group_id
+from firstnan.operators.communication import CallKey, group_id, role
 from firstnan.rank.summary import CommFact, RankSummary
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, GroupKey, Message, Series, Tally, series_of, totals
 
 WORLD = "world"
-SAME_SIZE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor",
-                       "reduce_scatter", "reduce_scatter_tensor", "gather"})  # fmt: skip
-"""Families whose members all put in tensors of one size."""
 
 
 class MatchedCall(Struct, frozen=True):
@@ -191,7 +188,7 @@ def _collectives(
         everyone = key if isinstance(key, tuple) else tuple(sorted(labelled[key]))
         others = [r for r in everyone if r not in members]
         absent, clean, unseen = _without_record(others, series, nth, tallies)
-        if api in SAME_SIZE and not _same_size(members.values()):
+        if role(api).same_size and not _same_size(members.values()):
             doubtful.add(series)
         if isinstance(nth, str):
             state = MatchState.BY_NAME

@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from firstnan.dump.records import Direction, RecordKind
-from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge
+from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge, role
 from firstnan.rank.summary import CommFact, RankSummary, Side, module_name
 from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.step.liveness import carries_bad, first_live, live_calls
@@ -229,7 +229,7 @@ def _rank_beyond(call: MatchedCall) -> int | None:
 
 def _spares_a_member(call: MatchedCall, rank: int) -> bool:
     """Everybody gets the same result, and another member's is clean: no member can have put in the bad value."""
-    if call.api not in ("all_reduce", "all_gather", "all_gather_into_tensor", "broadcast"):
+    if not role(call.api).result.is_same:
         return False
     others = [f for r, f in call.members.items() if r != rank and f.call.freshness is Freshness.FRESH]
     return any(f.received is Side.CLEAN for f in others)

@@ -58,7 +58,7 @@ from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import INFINITE, ValueState
-from firstnan.operators.communication import CommCall
+from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.events import Event, EventKind, Value
 from firstnan.rank.taint.islands import VIEWS, is_tried
@@ -492,7 +492,7 @@ class Flow:
                 continue  # what forward communication brought has the shape it had
             if not value.is_open or value.uninitialised or not self._readable(record, value):
                 continue
-            gathers = any(call.api.startswith("all_gather") for call in self.calls.get(value.writer, ()))
+            gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
             if not may_be_guessed(self.structure, self.book, writer, value.stat, record, tensor, gathers=gathers):
                 continue

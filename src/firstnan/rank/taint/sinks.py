@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators.communication import CallKind, may_be_stale
+from firstnan.operators.communication import CallKind, Result, may_be_stale, role
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.defuse import Flow
@@ -263,7 +263,7 @@ def _unread(flow: Flow, record: Record) -> Ending:
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
-        slots = any(call.api.startswith("all_to_all") for call in flow.calls.get(record.index, ()))
+        slots = any(role(call.api).result is Result.EXCHANGED for call in flow.calls.get(record.index, ()))
         if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
     return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
@@ -411,7 +411,7 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
 
 def _flat_shard(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
     """a_flat_shard_is_a_parameter: what sharded training gathers before it uses its weights."""
-    gathers = all(call.api.startswith("all_gather") for call in flow.calls[record.index])
+    gathers = all(role(call.api).result is Result.GATHERED for call in flow.calls[record.index])
     flat = len(tensor.shape or ()) == 1 and tensor.requires_grad is False
     made = any(
         t.numel == tensor.numel for r in flow.records[: record.index] if r.index not in flow.calls for t in r.outputs

@@ -12,7 +12,7 @@ from zlib import crc32
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.operators.communication import CallKey, CallKind, Freshness, Root, calls, is_communication
-from firstnan.read.prints import LISTS, UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, packed, stem_of
+from firstnan.read.prints import UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, gives_list, packed, stem_of
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.forms import read
@@ -220,7 +220,11 @@ class PrintsReader:
         if len(found) != 1 or len(record.inputs) > 1 or not record.outputs:
             return None
         call = found[0]
-        if call.api in LISTS or call.kind is CallKind.SEND or (call.rooted is Root.SENDS and call.root == builder.rank):
+        if (
+            gives_list(call.api)
+            or call.kind is CallKind.SEND
+            or (call.rooted is Root.SENDS and call.root == builder.rank)
+        ):
             return None
         if call.received not in ((), record.outputs[:1]) or any(tensor.checksum for tensor in record.outputs):
             return None
