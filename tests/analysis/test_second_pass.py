@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_runs import INF, NAN, Rank, Run, group, named, t, the_cause
 
 from firstnan.answer.model import MechanismKind, Verdict
 from firstnan.dump.problems import ProblemKind
+from firstnan.rank.surroundings import neighbours
 
 LONG = 600
 """More records than are looked at whole."""
@@ -85,3 +87,21 @@ def test_dropped_means_look_at_the_rest(tmp_path: Path) -> None:
     born = run.rank(1).op("Torch.exp", [t(1000.0)], [t(INF)])
     run.rank(1).op("Torch.sum", [t(INF)], [t(INF, shape=())])
     assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+def test_only_the_answer_shows_what_stands_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run()
+    ranks = [run.rank(number) for number in range(5)]
+    born = ranks[3].op("Torch.div", [t(1.0)], [t(NAN)])
+    for rank in ranks:
+        rank.all_reduce(t(NAN if rank is ranks[3] else 1.0), t(NAN), group=tuple(range(5)))
+        rank.op("Torch.mul", [t(NAN)], [t(NAN)])
+    read = []
+    whole = neighbours.near_records
+    monkeypatch.setattr(neighbours, "near_records", lambda records, of: read.append(len(records)) or whole(records, of))
+    monkeypatch.setattr(neighbours, "MAX_RANKS", 2)
+    report = run.analyze(tmp_path)
+    assert named(report) == [(3, born)]
+    assert [one.rank for one in report.surroundings] == [3, 0]
+    assert all(one.records for one in report.surroundings)
+    assert len([size for size in read if size]) == 2

@@ -57,11 +57,16 @@ class _Line:
     """Places that are compared."""
 
 
-def disagreements(step: int, replicas: Mapping[int, Replica], sources: Sources, count: Count) -> list[Disagreement]:
-    """The first call of each set of members that did not give all of them the same."""
+def disagreements(
+    step: int, replicas: Mapping[int, Replica], sources: Sources, count: Count, before: float
+) -> list[Disagreement]:
+    """The first call of each set of members that did not give all of them the same.
+
+    ``before``: calls that the lowest rank makes behind this record are not told, and so not read again.
+    """
     found: dict[tuple[int, ...], Disagreement] = {}
     for line in _lines(replicas, count):
-        finding = _differing(step, line, replicas, sources, count)
+        finding = _differing(step, line, replicas, sources, count, before)
         known = None if finding is None else found.get(finding.ranks)
         if finding is not None and (known is None or (finding.exec_order or 0) < (known.exec_order or 0)):
             found[finding.ranks] = finding
@@ -134,15 +139,20 @@ def _column(series: Series, rank: int, prints: CallPrints) -> bytes:
 
 
 def _differing(
-    step: int, line: _Line, replicas: Mapping[int, Replica], sources: Sources, count: Count
+    step: int, line: _Line, replicas: Mapping[int, Replica], sources: Sources, count: Count, before: float
 ) -> Disagreement | None:
     """The first call that differs when it is read again."""
     usable = sum(UNUSABLE not in values for values in zip(*line.digests.values(), strict=False))
     count.leave_out(NotComparable.STALE, line.length - usable)
-    places = sorted(_places(line))[:MOST_LOOKS]
-    read = {rank: _read(step, rank, replicas[rank].prints, one, places, sources) for rank, one in line.members.items()}
+    places = sorted(_places(line))[:MOST_LOOKS] if before >= 0 else []
+    lowest = min(line.members)
     for at in places:
-        found = {rank: known[at] for rank, known in read.items() if at in known}
+        first = _read(step, lowest, replicas[lowest].prints, line.members[lowest], at, sources)
+        if first is not None and first.index > before:
+            break
+        members = line.members.items() if first is not None else ()
+        calls = {rank: _read(step, rank, replicas[rank].prints, one, at, sources) for rank, one in members}
+        found = {rank: call for rank, call in calls.items() if call is not None}
         if len(found) < len(line.members):
             count.leave_out(NotComparable.NOT_REACHED, len(places))
             count.compared += usable - len(places)
@@ -170,17 +180,12 @@ def _places(line: _Line) -> set[int]:
 
 
 def _read(
-    step: int, rank: int, prints: RankPrints, line: CallPrints, positions: Sequence[int], sources: Sources
-) -> dict[int, CommCall]:
-    """The calls of a series at these positions."""
-    places = {at: line.place(at) for at in positions}
-    found = sources.calls(step, rank, prints, set(places.values()))
-    read = {}
-    for at, place in places.items():
-        own = [call for call in found.get(place, ()) if CallKey.of(call) == line.key]
-        if len(own) == 1:
-            read[at] = own[0]
-    return read
+    step: int, rank: int, prints: RankPrints, line: CallPrints, position: int, sources: Sources
+) -> CommCall | None:
+    """The call of a series at this position."""
+    place = line.place(position)
+    own = [call for call in sources.calls(step, rank, prints, (place,)).get(place, ()) if CallKey.of(call) == line.key]
+    return own[0] if len(own) == 1 else None
 
 
 def _compared(line: _Line, rank: int, call: CommCall) -> tuple[TensorStat, ...]:

@@ -8,6 +8,7 @@ itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,8 +58,13 @@ def replica_of(summary: RankSummary, known: Names) -> Replica:
     return Replica(summary.rank, summary.prints, table, summary.truncated, summary.has_apis, summary.bytes_read)
 
 
-def compare(steps: Mapping[int, Mapping[int, Replica]], sources: Sources) -> Compared:
-    """Holds the ranks of each step against each other."""
+def compare(
+    steps: Mapping[int, Mapping[int, Replica]], sources: Sources, nan: tuple[int, int | None] | None = None
+) -> Compared:
+    """Holds the ranks of each step against each other.
+
+    ``nan``: the step with NaN or Inf, and the first record with one, where it is known; what is behind it is not told.
+    """
     tally = Tally()
     parameters = Parameters(sources, tally.parameters)
     found: list[Disagreement] = []
@@ -67,7 +73,7 @@ def compare(steps: Mapping[int, Mapping[int, Replica]], sources: Sources) -> Com
     for step in sorted(steps):
         replicas = steps[step]
         if len(replicas) > 1:
-            found += communication.disagreements(step, replicas, sources, tally.calls)
+            found += communication.disagreements(step, replicas, sources, tally.calls, _told_before(step, nan))
             differing = parameters.step(step, replicas)
             found += differing
             doubts = [doubt.ranks for doubt in parameters.doubts if doubt.step == step]
@@ -87,6 +93,15 @@ def compare(steps: Mapping[int, Mapping[int, Replica]], sources: Sources) -> Com
             found += [finding] if finding is not None else []
     kept = [_advised(one) for one in without_consequences(found)]
     return Compared(tuple(kept), tally.frozen())
+
+
+def _told_before(step: int, nan: tuple[int, int | None] | None) -> float:
+    """The record behind which calls of a step are consequences of a NaN."""
+    if nan is None or step < nan[0]:
+        return math.inf
+    if step > nan[0]:
+        return -1
+    return math.inf if nan[1] is None else nan[1]
 
 
 _ORDER = (DisagreementKind.PARAMETER, DisagreementKind.OPERATOR, DisagreementKind.COMMUNICATION)
@@ -142,10 +157,11 @@ def _advised(one: Disagreement) -> Disagreement:
     )
 
 
-def after_a_nan(one: Disagreement, step: int, places: Sequence[int]) -> bool:
-    """Whether a NaN of this step, first at these record indices, precedes the finding."""
+def after_a_nan(one: Disagreement, nan: tuple[int, int | None]) -> bool:
+    """Whether a NaN of this step, first at this record, precedes the finding."""
+    step, place = nan
     if one.step != step:
         return one.step > step
     if one.kind is DisagreementKind.PARAMETER:
         return False  # its value is that of the beginning of the step, wherever it is first used
-    return bool(places) and one.exec_order is not None and one.exec_order > min(places)
+    return place is not None and one.exec_order is not None and one.exec_order > place

@@ -37,8 +37,6 @@ from firstnan.rank.window import FAR, SMALL, TAIL, CallLog, Focus, far_windows
 
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""
-MAX_RUN_UPS = 3
-"""Births whose run-up is followed; later ones are consequences."""
 MAX_READ = 8
 """Tensors read behind a receive that are kept, to hold them against what was sent."""
 
@@ -51,8 +49,9 @@ def suspected(
     *,
     whole: bool,
     disproved: frozenset[int] = frozenset(),
+    nearby: bool = True,
 ) -> RankSummary:
-    """The summary of a rank on which something is suspected; ``disproved``: receives whose result is left out."""
+    """The summary of a rank on which something is suspected (see :func:`firstnan.rank.survey.look`)."""
     over = view.overview
     log = CallLog(view)
     first_bad = log.first_bad(over.end if over.suspect is None else over.suspect)
@@ -90,7 +89,7 @@ def suspected(
         suspect=over.suspect,
         problems=(*clean.problems, *_open_ends(view, flow, events)),
         horizon=focus.horizon,
-        events=_with_surroundings(view, flow, events),
+        events=_with_surroundings(view, flow, events, nearby=nearby),
         saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated, watch.book),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
@@ -200,24 +199,25 @@ def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
     return run_up(Table(view.records(start, record.index + 1), view.overview.end), record)
 
 
-def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...]) -> tuple[Event, ...]:
+def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *, nearby: bool) -> tuple[Event, ...]:
     """Run-up, earlier bad records and neighbouring records of the few events that can be the first that matters."""
-    left = MAX_RUN_UPS
     known = frozenset(event.index for event in events)
-    found = []
     spots = BlindSpots(flow.records) if _is_partly_blind(view) else None
+    told = {id(event) for event in neighbours.first_that_matter(events)}
+    found = []
     for event in events:
+        matters = id(event) in told
         if spots is not None and event.kind is EventKind.BIRTH:
             event = replace(event, blind=spots.before(event.forward_twin or event.record))
-        if left and (event.is_live or event.communications):
-            around = view.records(max(event.index - neighbours.BEFORE, 0), event.index + neighbours.AFTER + 1)
+        if matters:
+            start, stop = max(event.index - neighbours.BEFORE, 0), event.index + neighbours.AFTER + 1
+            around = view.records(start, stop) if nearby else ()
             event = replace(
                 event,
                 run_up=_run_up(view, event.record) if event.kind is EventKind.BIRTH else (),
                 earlier=earlier(flow, event, known),
                 nearby=neighbours.near_records(around, flow.structure.module_path),
             )
-            left -= 1
         found.append(event)
     return tuple(found)
 

@@ -26,11 +26,13 @@ def look(
     *,
     whole: bool = False,
     disproved: frozenset[int] = frozenset(),
+    nearby: bool = True,
 ) -> RankSummary:
     """Looks at what can matter of one rank (:mod:`focus`) and keeps what decides.
 
     ``whole``: at all its records, whether anything is suspected or not. construct.json is asked for only where
     something is suspected. ``disproved``: indices of receives whose recorded result is known to be stale.
+    ``nearby``: keep the records around what may matter in short form, which only an answer shows.
     """
     over = view.overview
     watch.counting = False
@@ -58,7 +60,7 @@ def look(
         )
     from firstnan.rank.summarize import suspected  # a healthy run does not need it
 
-    return suspected(view, watch, parents_of, clean, whole=whole, disproved=disproved)
+    return suspected(view, watch, parents_of, clean, whole=whole, disproved=disproved, nearby=nearby)
 
 
 def summarize(

@@ -38,6 +38,12 @@ MAX_CAUSES = 64
 """Causes that a report spells out; more of the same record and mechanism are listed by rank."""
 
 
+def bad_step(answers: Sequence[StepAnswer]) -> StepAnswer | None:
+    """The earliest bad step, which the report is about; one that is decided before one that is not."""
+    suspects = [answer for answer in answers if answer.is_bad]
+    return next((a for a in suspects if not a.undecided), next(iter(suspects), None))
+
+
 def report(
     path: str, answers: Sequence[StepAnswer], problems: Iterable[Problem], known: Sequence[int], left_out: Sequence[int]
 ) -> Report:
@@ -47,8 +53,7 @@ def report(
     folder, ``left_out`` those of them that the caller did not ask for.
     """
     summaries = [s for answer in answers for s in answer.summaries.values()]
-    suspects = [answer for answer in answers if answer.is_bad]
-    bad = next((a for a in suspects if not a.undecided), next(iter(suspects), None))
+    bad = bad_step(answers)
     found = [*problems, *(p for s in summaries for p in s.problems), *caveats.cross_rank(answers, known)]
     missing = sorted({r for answer in answers for r in answer.matching.world} - set(known))
     looked_at = sorted(set(known) - set(left_out))

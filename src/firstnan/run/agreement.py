@@ -22,10 +22,10 @@ def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], source
         step: {s.rank: compare.replica_of(s, known) for s in summaries.values() if s.records}
         for step, summaries in by_step.items()
     }
-    found = compare.compare(steps, sources)
     places = [cause.exec_order for cause in report.root_causes if cause.exec_order is not None]
-    step = report.step
-    kept = [one for one in found.disagreements if step is None or not compare.after_a_nan(one, step, places)]
+    nan = None if report.step is None else (report.step, min(places, default=None))
+    found = compare.compare(steps, sources, nan)
+    kept = [one for one in found.disagreements if nan is None or not compare.after_a_nan(one, nan)]
     return replace(
         report,
         disagreements=tuple(kept),

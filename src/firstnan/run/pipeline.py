@@ -93,6 +93,8 @@ def conclude(surveyed: Surveyed, files: RankAccess, book: Rulebook, *, alone: bo
         from firstnan.run.skipped_steps import with_skips
 
         answers = with_skips(answers, files.answers)
+        bad = assemble.bad_step(answers)
+        answers = [second_pass.with_nearby(one, files.answers) if one is bad else one for one in answers]
     report = assemble.report(surveyed.path, answers, surveyed.problems, surveyed.known, surveyed.left_out)
     report = ruled_out.add(report, set(surveyed.excluded) - set(surveyed.nowhere))
     report = replace(report, caveats=(*report.caveats, *_of_options(surveyed, book)))

@@ -39,7 +39,7 @@ def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> Ran
     """The first look at a rank."""
     if folder.file is FileKind.SAVED:
         return _saved(folder)
-    return _look(folder, book, excluded, whole=False, prints=True)
+    return _look(folder, book, excluded, whole=False, first=True)
 
 
 def survey_all(
@@ -74,7 +74,7 @@ def again_at(asked: tuple[RankFolder, Question], book: Rulebook, excluded: Colle
     if folder.file is FileKind.SAVED:
         return question.summary  # the first look saw all that was saved
     wanted = question.wanted
-    if question.whole or question.disproved:
+    if question.whole or question.disproved or question.nearby:
         return _look(folder, book, excluded, whole=question.whole, disproved=question.disproved)
     if question.weights:
         from firstnan.rank.weights import first_weights  # few runs need it
@@ -195,13 +195,14 @@ def _look(
     *,
     whole: bool,
     disproved: frozenset[int] = frozenset(),
-    prints: bool = False,
+    first: bool = False,
 ) -> RankSummary:
+    """``first``: fingerprints are kept, and what only an answer shows is not."""
     callers = Callers(folder)
 
     def use(view: View, watch: Lookout) -> RankSummary:
-        summary = look(view, watch, callers, whole=whole, disproved=disproved)
-        return replace(summary, prints=view.prints()) if prints else summary
+        summary = look(view, watch, callers, whole=whole, disproved=disproved, nearby=not first)
+        return replace(summary, prints=view.prints()) if first else summary
 
     return _with_guard(folder, _with(_read(folder, book, excluded, use), callers.problems))
 

@@ -13,6 +13,8 @@ Rules, each tested under its name:
 ``a_stale_result_is_disproved``
     The recorded result of an asynchronous call or an irecv may be what the buffer held before. Where the next reader
     shows what was sent, or the sender's calls are not all recorded, the rank is looked at again without that result.
+``only_the_answer_shows_what_stands_around``
+    The records around an event are read for the ranks that the report shows, and for no others.
 ``dropped_means_look_at_the_rest``
     What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
     was not looked at, may hold what matters.
@@ -71,12 +73,13 @@ class Question(Struct, frozen=True):
     weights: bool = False
     """Show the weights that the step begins with."""
     disproved: frozenset[int] = frozenset()
-    """Look again without the results of these receives, which are known to be stale. With none of the four: count the
-    calls."""
+    """Look again without the results of these receives, which are known to be stale."""
+    nearby: bool = False
+    """Tell what stands around its events. With none of the five: count the calls."""
 
     @property
     def is_count(self) -> bool:
-        return not self.whole and self.wanted is None and not self.weights and not self.disproved
+        return not (self.whole or self.wanted or self.weights or self.disproved or self.nearby)
 
 
 Ask = Callable[[Collection[Question]], Iterable[RankSummary]]
@@ -112,6 +115,28 @@ def answer(
         found = judged(questions)
     questions = _dropped(found)
     return judged(questions) if questions else found
+
+
+def with_nearby(found: StepAnswer, ask: Ask) -> StepAnswer:
+    """The answer that a report shows, with the records around the events of the ranks that it shows."""
+    from firstnan.rank.surroundings import neighbours  # a healthy run does not need it
+
+    events = {rank: summary.events for rank, summary in found.summaries.items()}
+    places = [(outcome.rank, outcome.event) for outcome in found.spread.outcomes]
+    shown = neighbours.ranks_shown(places, events, {cause.rank for cause in found.causes})
+    questions = [
+        Question(found.summaries[rank], nearby=True, disproved=found.summaries[rank].disproved)
+        for rank in shown
+        if not any(event.nearby for event in events[rank])
+    ]
+    if not questions:
+        return found
+    told = {(one.rank, event.index): event.nearby for one in ask(questions) for event in one.events if event.nearby}
+    outcomes = tuple(
+        replace(one, event=replace(one.event, nearby=told.get((one.rank, one.event.index), one.event.nearby)))
+        for one in found.spread.outcomes
+    )
+    return replace(found, spread=replace(found.spread, outcomes=outcomes))
 
 
 def count(view: RankView, summary: RankSummary) -> RankSummary:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from firstnan.answer.views import NearRecord, Surroundings
 from firstnan.dump.records import Record
 from firstnan.dump.values import Number, ValueState
 from firstnan.rank.surroundings.excerpt import summary
+from firstnan.rank.taint.events import Event
 
 BEFORE = 40
 """Records kept before the first bad value of a rank with a root cause."""
@@ -17,6 +18,14 @@ AROUND_OTHERS = 6
 """Records kept on both sides on ranks that the value only reached."""
 MAX_RANKS = 64
 """Most ranks with surroundings; ranks of root causes come first."""
+
+MOST_EVENTS = 3
+"""Events of a rank whose surroundings are kept; later ones are consequences."""
+
+
+def first_that_matter(events: Sequence[Event]) -> list[Event]:
+    """Those events of a rank whose surroundings are kept."""
+    return [event for event in events if event.is_live or event.communications][:MOST_EVENTS]
 
 
 def near_records(records: Iterable[Record], module_of: Callable[[str], str | None]) -> tuple[NearRecord, ...]:
@@ -43,6 +52,17 @@ def near_record(record: Record, module: str | None) -> NearRecord:
         state_in=taken_in.state or ValueState.EMPTY,
         state_out=given_out.state or ValueState.EMPTY,
     )
+
+
+def ranks_shown(
+    found: Iterable[tuple[int, Event]], first: Mapping[int, Sequence[Event]], roots: Collection[int]
+) -> list[int]:
+    """The ranks whose surroundings a report keeps, of those with an event that was found; ``first``: the events of each
+    rank that may have some."""
+    places = {rank: {event.index for event in first_that_matter(events)} for rank, events in first.items()}
+    ordered = sorted(found, key=lambda one: (one[0] not in roots, one[0]))
+    told = [rank for rank, event in ordered if event.index in places.get(rank, ())]
+    return list(dict.fromkeys(told[:MAX_RANKS]))
 
 
 def surroundings(
