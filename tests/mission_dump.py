@@ -79,8 +79,8 @@ SINGLE_RANK = {
         "exec_order": 3,
         "output": {"0": {"Max": "inf", "Min": "-0.25"}},
         "input_info": [
-            {"shape": [4096, 4096], "Max": "300.0", "dtype": "float16"},
-            {"shape": [4096, 4096], "Max": "400.0", "dtype": "float16"},
+            {"shape": [4096, 4096], "Max": "300.0", "Min": "-1.0", "dtype": "float16"},
+            {"shape": [4096, 4096], "Max": "400.0", "Min": "0.0", "dtype": "float16"},
         ],
         "construct_chain": [
             "Torch.ops.aten.matmul_0_0",

@@ -55,6 +55,17 @@ def test_every_command_runs_as_it_is_printed(tmp_path: Path, capsys: pytest.Capt
     assert not rejected.startswith("+Inf began on rank 1, step 1, in Torch.exp.0.forward")
 
 
+def test_the_record_where_the_value_changed_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_ = Run()
+    rank = run_.rank(0)
+    rank.op("Torch.mul", [t(1.0), 95.0], [t(95.0)])
+    rank.op("Torch.exp", [t(95.0)], [t(INF)])
+    rank.op("Torch.sum", [t(INF)], [t(INF, shape=())])
+    run_.write(tmp_path / "dump")
+    printed = commands(run(["analyze", tmp_path / "dump"], capsys)[1])
+    assert [line[-1] for line in printed if line[1] == "show"] == ["1", "0"]
+
+
 def test_step_1_leads_to_step_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = commands(run(["ranks", two_steps(tmp_path)], capsys)[1])
     assert printed[0][1] == "trace"

@@ -125,3 +125,40 @@ def test_long_ranks_list_every_call(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "701 calls: 1 with a source" in capsys.readouterr().out
     assert cli.main(["ranks", str(tmp_path / "dump"), "--lang", "en", "-v"]) == 1
     assert "all_reduce.0-699.forward" in capsys.readouterr().out
+
+
+def test_table_and_count_agree_on_what_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mask of nothing but -Inf goes through a call, and a fault elsewhere: the mask's call has no source anywhere."""
+    run = Run()
+    for rank in range(2):
+        mine = run.rank(rank)
+        mine.op("Torch.full", [], [t(-INF, -INF)])
+        mine.all_reduce(t(-INF, -INF), t(-INF, -INF), op="MAX")
+        mine.op("Functional.softmax", [t(1.0)], [t(1.0, 0.0)])
+        mine.op("Torch.where", [t(1.0), t(1.0), t(-INF, -INF)], [t(1.0)])
+        bad = INF if rank == 1 else 1.0
+        mine.op("Torch.exp", [t(100.0 if rank == 1 else 1.0)], [t(bad)])
+        mine.all_reduce(t(bad), t(INF))
+        mine.op("Torch.sum", [t(INF)], [t(INF, shape=())])
+    run.write(tmp_path / "dump")
+    file = tmp_path / "cross_rank_analysis.json"
+    assert cli.main(["ranks", str(tmp_path / "dump"), "--lang", "en", "--mission-file", str(file)]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    listed = json.loads(file.read_text("utf-8"))
+    assert [name for name, one in listed.items() if one["source_ranks"] and "contained" not in one] == [
+        "Distributed.all_reduce.1.forward"
+    ]
+    assert "2 calls: 1 with a source rank, 0 that only received" in told
+    assert "1 with NaN or Inf that is legal or not used" in told
+
+
+def test_sender_and_receiver_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run()
+    run.rank(0).op("Torch.exp", [t(100.0)], [t(INF)])
+    run.rank(0).send(t(INF), 1)
+    run.rank(1).recv(t(INF), 0)
+    run.rank(1).op("Torch.sum", [t(INF)], [t(INF, shape=())])
+    run.write(tmp_path / "dump")
+    assert cli.main(["analyze", str(tmp_path / "dump"), "--lang", "en"]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "send #0: rank 0 sends (Distributed.send.0.forward), rank 1 receives (Distributed.recv.0.forward)" in told

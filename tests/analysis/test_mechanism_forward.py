@@ -99,7 +99,11 @@ FIRES: list[tuple[Call, Kind, Confidence]] = [
     (Call("Torch.div", [t(1e6), t(1.0, 1e-35)], t(INF)), Kind.DIV_BY_ZERO, LIKELY),
     (Call("Torch.div", [h(100.0), 1e-4], h(INF)), Kind.DIV_BY_ZERO, LIKELY),
     (Call("Functional.layer_norm", [t(3.0, 3.0), [8]], t(NAN)), Kind.DIV_BY_ZERO, LIKELY),
-    (Call("Functional.rms_norm", [t(3.0), [8]], t(NAN), {"eps": 0.0}), Kind.DIV_BY_ZERO, LIKELY),
+    (Call("Functional.rms_norm", [t(3.0), [8]], t(NAN), {"eps": 0.0}), Kind.DIV_BY_ZERO, CERTAIN),
+    (Call("Functional.rms_norm", [h(3.0), [8], h(100.0)], h(NAN), {"eps": 0.0}), Kind.DIV_BY_ZERO, CERTAIN),
+    (Call("Functional.rms_norm", [h(100.0), [8]], h(NAN), {"eps": 0.0}), Kind.DIV_BY_ZERO, LIKELY),
+    (Call("Functional.rms_norm", [h(3.0), [8], h(2e4)], h(NAN), {"eps": 0.0}), Kind.DIV_BY_ZERO, LIKELY),
+    (Call("Functional.rms_norm", [t(3.0, 1.0), [8]], t(NAN), {"eps": 1e-6}), Kind.DIV_BY_ZERO, POSSIBLE),
     (Call("Functional.normalize", [t(3.0)], t(NAN)), Kind.DIV_BY_ZERO, POSSIBLE),
     (Call("Torch.mean", [blank((0, 8))], t(NAN, shape=())), Kind.DIV_BY_ZERO, CERTAIN),
     (

@@ -53,7 +53,7 @@ def test_the_page_says_what_the_text_says(tmp_path: Path) -> None:
 
 def test_step_1_says_that_the_source_has_no_dump(tmp_path: Path) -> None:
     told = render(without(1, tmp_path), Format.TEXT, Settings(view=View.RANKS, width=200))
-    assert "Source: rank 1, which has no dump. Propagated: ranks 0,2." in told.splitlines()[0]
+    assert "Source: not recorded, rank 1 has no dump. Propagated: ranks 0,2." in told.splitlines()[0]
     assert "Source: none" not in told
 
 

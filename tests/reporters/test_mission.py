@@ -54,7 +54,7 @@ def test_single_rank_trace_has_the_fields_of_the_mission() -> None:
             "op_name": "Torch.exp.0.forward",
             "exec_order": 118,
             "output": {"0": {"Max": "inf", "Min": str(0.030197383422318501)}},
-            "input_info": [{"shape": [2, 16, 32], "Max": "95.25", "dtype": "float32"}],
+            "input_info": [{"shape": [2, 16, 32], "Max": "95.25", "Min": "-3.5", "dtype": "float32"}],
             "construct_chain": list(EXP.construct_chain),
             "stack_info": list(EXP.stack_info),
         },

@@ -31,8 +31,10 @@ def firstnan_main():
         import carried  # the packages inside it
 
         carried.add()
+        sys.argv[0] = str(HERE / "firstnan.pyz")  # what commands to paste name
     elif (checkout / "firstnan" / "__init__.py").is_file():
         sys.path.insert(0, str(checkout.resolve()))
+        sys.argv[0] = str(checkout.resolve() / "firstnan" / "__main__.py")
     try:
         from firstnan.cli.main import main
     except ModuleNotFoundError as error:

@@ -16,7 +16,7 @@ from firstnan.answer.model import Report
 from firstnan.cli import arguments
 from firstnan.cli.output import check_target, write_whole
 from firstnan.cli.progress import ReadingProgress
-from firstnan.cli.terminal import DEFAULT_WIDTH, colour, program, put, say, width
+from firstnan.cli.terminal import DEFAULT_WIDTH, colour, is_single_file, program, put, say, width
 from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
@@ -175,6 +175,8 @@ def language_of(chosen: argparse.Namespace) -> Language:
 
 def say_what_is_lacking(language: Language) -> None:
     """One line where an optional package is not installed; what is found does not depend on them."""
+    if is_single_file():
+        return
     there = {"setup.stringzilla": HAS_STRINGZILLA, "setup.rich": HAS_RICH}
     lacking = ", ".join(text(key, language) for key, installed in there.items() if not installed)
     if lacking:

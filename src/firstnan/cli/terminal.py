@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 from shlex import quote
+from site import getsitepackages, getusersitepackages
 from typing import TextIO
 
 from firstnan.dump.errors import OutputError
@@ -18,15 +19,23 @@ DEFAULT_WIDTH = 80
 _WIDTHS = range(40, 121)
 
 
+def is_single_file() -> bool:
+    """Whether this is ``firstnan.pyz``, which carries the packages that it needs and does without the others."""
+    return Path(sys.argv[0]).suffix == ".pyz"
+
+
 def program() -> str:
     """How this program is called, for commands that are to be pasted."""
     called = Path(sys.argv[0])
-    if called.suffix == ".pyz":
+    if is_single_file():
         return f"python3 {quote(str(called))}"
     if shutil.which("firstnan") is not None:
         return "firstnan"
     if called.parts[-2:] == ("firstnan", "__main__.py"):
-        return "python3 -m firstnan"
+        source = Path(__file__).resolve().parents[2]
+        places = (*getsitepackages(), getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        is_found = source in map(Path, places)
+        return "python3 -m firstnan" if is_found else f"PYTHONPATH={quote(str(source))} python3 -m firstnan"
     return quote(str(called)) if called.name == "firstnan" and len(called.parts) > 1 else "firstnan"
 
 

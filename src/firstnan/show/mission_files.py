@@ -88,8 +88,7 @@ def _key(call: CollectiveReport, taken: Collection[str]) -> str:
 def single_rank(report: Report, rank: int) -> dict[str, object]:
     """The first anomalous operator of one rank; ``first_anomaly`` is null when there is none.
 
-    Exactly the fields of the mission text's example: inputs with shape, Max and dtype, outputs with Max and Min;
-    numbers are strings, null when not known.
+    The fields of the mission text's example, and Min of inputs as of outputs; numbers are strings, null when not known.
     """
     cause = _first_on(report, rank)
     return {"rank": rank, "first_anomaly": None if cause is None else _anomaly(cause)}
@@ -108,7 +107,7 @@ def _anomaly(cause: RootCause) -> dict[str, object]:
         "exec_order": cause.exec_order,
         "output": {_output_key(stat.slot): _extremes(stat) for stat in cause.outputs},
         "input_info": [
-            {"shape": None if stat.shape is None else list(stat.shape), "Max": _word(stat.max), "dtype": stat.dtype}
+            {"shape": None if stat.shape is None else list(stat.shape), **_extremes(stat), "dtype": stat.dtype}
             for stat in cause.inputs
         ],
         "construct_chain": list(cause.construct_chain),

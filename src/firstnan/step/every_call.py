@@ -72,6 +72,9 @@ class _Step:
     def __init__(self, step: int, rosters: Sequence[Roster], report: Report) -> None:
         self.step = step
         self.verdict = report.verdict
+        is_cut = any(note.key == "caveat.listed_calls" for note in report.caveats)
+        self.is_judged = report.verdict is Verdict.CLEAN or (report.verdict is Verdict.ANOMALY and not is_cut)
+        """A bad value in a call that the report does not list was looked at, and does not matter."""
         self.rosters = {roster.rank: roster for roster in sorted(rosters, key=lambda one: one.rank)}
         mentioned = {rank for roster in rosters for rank in roster.mentioned}
         self.world = tuple(sorted({*self.rosters, *report.input.ranks, *report.input.missing_ranks, *mentioned}))
@@ -201,7 +204,7 @@ class _Step:
             normal_ranks=tuple(states[RankState.NORMAL]),
             undecided_ranks=tuple(sorted((*states[RankState.UNDECIDED], *absent))),
             match=MatchState.BY_NAME if isinstance(nth, str) else MatchState.PARTIAL if absent else MatchState.MATCHED,
-            notes=(Note(CONTAINED_CALL),) if is_bad and self.verdict is Verdict.CLEAN else (),
+            notes=(Note(CONTAINED_CALL),) if is_bad and self.is_judged else (),
         )
 
     def _side(self, content: Content) -> Side:

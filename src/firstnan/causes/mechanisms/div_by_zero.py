@@ -5,7 +5,8 @@ nothing, the standard deviation of one element.
 
 ## What proves it
 *certain* when zero is the Max or Min of the divisor, a plain zero, or a mean over no elements or only ignored
-targets, a deviation of single elements; *likely* when zero lies between Min and Max, when the divisor is so small
+targets, a deviation of single elements, or a normalisation with a recorded eps of 0 whose numbers are too small for
+anything else; *likely* when zero lies between Min and Max, when the divisor is so small
 that the quotient leaves the dtype, or when the rows of a normalisation are flat; *possible* for other normalisations.
 
 ## Example
@@ -16,6 +17,8 @@ eps inside the operation, or a guard for what may be empty. 1e-8 is 0 in float16
 """
 
 from __future__ import annotations
+
+import math
 
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
@@ -120,6 +123,8 @@ def no_variance(case: Case) -> Mechanism | None:
     if tensor.shape and tensor.shape[-1] == 1 and case.api in _OVER_THE_LAST:
         return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.one_element_rows", slot=tensor.slot)
     eps = [s.value for s in forward.scalars if isinstance(s.value, float)]
+    if _only_zero_is_left(case, forward, eps):
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.CERTAIN, "why.no_variance", slot=tensor.slot)
     flat = tensor.max == tensor.min or touches_zero(tensor) or 0.0 in eps
     return found(
         MechanismKind.DIV_BY_ZERO,
@@ -127,6 +132,21 @@ def no_variance(case: Case) -> Mechanism | None:
         "why.no_variance",
         slot=tensor.slot,
     )
+
+
+def _only_zero_is_left(case: Case, forward: Record, eps: list[float]) -> bool:
+    """eps is recorded as 0, and neither the squares of a row nor its product with the weight can leave the dtype: a
+    result that is not finite has divided by zero."""
+    if case.is_backward or eps != [0.0] or case.api not in _OVER_THE_LAST:
+        return False
+    rows, *others = forward.inputs
+    limit, largest = limits(rows.dtype), magnitude(rows.max, rows.min)
+    scales = [magnitude(tensor.max, tensor.min) for tensor in others if tensor.is_floating]
+    if limit is None or largest is None or rows.numel is None or any(scale is None for scale in scales):
+        return False
+    spread = max(4 * largest * largest * rows.numel, largest)  # 4: the mean can be as far on the other side
+    result = math.sqrt(rows.numel) * math.prod(max(1.0, float(scale or 0.0)) for scale in scales)
+    return spread <= limit.largest and result + sum(float(scale or 0.0) for scale in scales) <= limit.largest
 
 
 @tried(EventKind.BIRTH, after="sqrt_backward")

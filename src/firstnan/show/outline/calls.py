@@ -8,20 +8,21 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from firstnan.answer.model import CollectiveReport, MatchState, RankState, RootCause, Where
+from firstnan.answer.model import CONTAINED_CALL, CollectiveReport, MatchState, RankState, RootCause, Where
 from firstnan.dump.language import Language
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.causes import more
 from firstnan.show.outline.headline import note_of, ranks_words, short_name
 from firstnan.show.outline.model import Block, Item, Paragraph, Section, Span, Table, Tone, data, sentence
 from firstnan.show.reporter import Settings
-from firstnan.words import text
+from firstnan.words import Words, text
 
 _MOST_CALLS = 10
 _MOST_NAMES = 3
 _SENDING = ("send", "isend")
 _RECEIVING = ("recv", "irecv")
-_P2P = (*_SENDING, *_RECEIVING, "batch_isend_irecv")
+_BATCHED = "batch_isend_irecv"
+_P2P = (*_SENDING, *_RECEIVING, _BATCHED)
 
 
 class _Row(Struct):
@@ -57,6 +58,7 @@ def every_call_section(settings: Settings) -> Section:
         total=states.total(),
         source=states[RankState.SOURCE],
         propagated=states[RankState.PROPAGATED],
+        contained=states[None],
         undecided=states[RankState.UNDECIDED],
         normal=states[RankState.NORMAL],
     )
@@ -66,8 +68,10 @@ def every_call_section(settings: Settings) -> Section:
     return Section(text("section.every_call", language), tuple(blocks))
 
 
-def _worst(call: CollectiveReport) -> RankState:
-    """What a call counts as: the worst state of its members."""
+def _worst(call: CollectiveReport) -> RankState | None:
+    """What a call counts as: the worst state of its members; None: what is not finite in it does not matter."""
+    if any(note.key == CONTAINED_CALL for note in call.notes):
+        return None
     if call.source_ranks:
         return RankState.SOURCE
     if call.propagated_ranks:
@@ -228,12 +232,26 @@ def _records(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[
     for call in calls if settings.verbose else calls[:1]:
         if record_name(call):
             continue  # the table has it
+        direction = _sender_first(call)
+        if direction is not None and call.op != _BATCHED:
+            yield _message(call, *direction, language)
+            continue
         ranks_of: dict[str, list[int]] = defaultdict(list)
         for rank, name in sorted(call.ops.items()):
             ranks_of[name].append(rank)
         for name, ranks in list(ranks_of.items())[: None if settings.verbose else _MOST_NAMES]:
             words = ranks_words(ranks, language)
             yield Item(sentence("label.call_record", language, call=_counted(call), op=name, ranks=words))
+
+
+def _message(call: CollectiveReport, source: int, target: int, language: Language) -> Item:
+    """Who sent and who received, each with its record."""
+    blank = text("label.not_recorded", language)
+    sent, received = (Words(call.ops.get(rank) or blank) for rank in (source, target))
+    line = sentence(
+        "label.message", language, call=_counted(call), source=source, target=target, sent=sent, received=received
+    )
+    return Item(line)
 
 
 def _remarks(calls: Sequence[CollectiveReport], settings: Settings) -> Iterable[Block]:

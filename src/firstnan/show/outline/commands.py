@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from firstnan.answer.model import Report
+from firstnan.causes.turning_point import turning_point
 from firstnan.dump.language import Language
 from firstnan.dump.printable import printable
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes
@@ -56,6 +57,9 @@ def _of_cause(report: Report, settings: Settings) -> Iterator[Command]:
     if cause.exec_order is not None:
         yield "command.show", f"{settings.program} show {path} --rank {cause.rank}{step} --at {cause.exec_order}"
     command = f"trace {path} --rank {settings.rank}" if settings.view is View.TRACE else f"analyze {path}"
+    turn = turning_point(cause)
+    if turn is not None:
+        yield "command.turn", f"{settings.program} show {path} --rank {cause.rank}{step} --at {turn.step.exec_order}"
     known = _rejected(report)
     rejected = "".join(f" --exclude-op {quote(name)}" for name in known)
     name = cause.op_name if len(group.ranks) > 1 else f"{cause.rank}:{cause.op_name}"

@@ -169,7 +169,8 @@ def beside_calls(report: Report, settings: Settings) -> Line:
     key = "ranks.anomaly" if ranks else "ranks.anomaly.nowhere"
     path = quote(report.input.path)
     shown = path if len(path) <= NAME_LIMIT else "PATH"  # a command with a shortened path would not run
-    return sentence(key, settings.language, ranks=format_ranges(ranks), path=shown)
+    command = f"{settings.program or 'firstnan'} analyze {shown}"
+    return sentence(key, settings.language, ranks=format_ranges(ranks), command=command)
 
 
 def _source_words(report: Report, call: CollectiveReport, language: Language) -> Words:

@@ -86,21 +86,19 @@ REPORT: dict[str, str] = {
     "ranks.first": (
         "The first affected communication is {op} in step {step}. Source: {source}. Propagated: {propagated}."
     ),
-    "ranks.source.absent": "{ranks}, which has no dump",
-    "ranks.source.left_out": "{ranks}, which was not included in this analysis",
-    "ranks.source.cut": "{ranks}, whose dump ends before the call",
-    "ranks.source.empty": "{ranks}, whose dump is empty",
-    "ranks.source.unreadable": "{ranks}, whose dump cannot be read",
+    "ranks.source.absent": "not recorded, {ranks} has no dump",
+    "ranks.source.left_out": "not recorded, {ranks} was not included in this analysis",
+    "ranks.source.cut": "not recorded, the dump of {ranks} ends before the call",
+    "ranks.source.empty": "not recorded, the dump of {ranks} is empty",
+    "ranks.source.unreadable": "not recorded, the dump of {ranks} cannot be read",
     "ranks.source.call": "none, the call itself is the cause (every input is finite)",
     "ranks.source.unknown": "not recorded",
     "ranks.none": "No communication call sent or returned a NaN or Inf that matters.",
-    "ranks.anomaly": (
-        "There is still an anomaly, on {ranks:ranks}: firstnan analyze {path} shows where it began and why."
-    ),
-    "ranks.anomaly.nowhere": "There is still an anomaly: firstnan analyze {path} shows what is known about it.",
+    "ranks.anomaly": ("There is still an anomaly, on {ranks:ranks}: {command} shows where it began and why."),
+    "ranks.anomaly.nowhere": "There is still an anomaly: {command} shows what is known about it.",
     "ranks.count": (
-        "{total} calls: {source} with a source, {propagated} with a non-finite result of finite inputs, {undecided} "
-        "undecided, {normal} normal on every rank."
+        "{total} calls: {source} with a source rank, {propagated} that only received (no source recorded), "
+        "{contained} with NaN or Inf that is legal or not used, {undecided} undecided, {normal} normal on every rank."
     ),
     "ranks.contained": "A call whose NaN or Inf no later record uses does not count as affected.",
     "ranks.legend": (
@@ -215,6 +213,7 @@ REPORT: dict[str, str] = {
     "section.collectives_step": "Communication calls with NaN or Inf, step {step}",
     "section.commands": "Next commands",
     "command.show": "Look at the records around the cause:",
+    "command.turn": "Look at the record in which the value changes most:",
     "command.reject": "If this is not the cause, get the next candidate:",
     "command.dump": "To dump what is still open, write MSProbe's config.json:",
     "command.trace": "Trace the operator on the source rank:",
@@ -293,6 +292,7 @@ REPORT: dict[str, str] = {
     "label.group_unknown": "not known",
     "label.call_number": "#n is the n-th call of that API in its group, counted from 0. Record names count per rank.",
     "label.call_record": "{call} is {op} on {ranks}",
+    "label.message": "{call}: rank {source} sends ({sent}), rank {target} receives ({received})",
     "label.began_here": "<- began here",
     "label.passed_over": "Harmless by rule: {count} results (masks, fresh memory and the like, listed below).",
     "label.benign_rule": "{rule}: {count}, such as {example}",

@@ -67,19 +67,19 @@ REPORT: dict[str, str] = {
     ),
     "verdict.unknown": "无法判断：该 dump（{records} 条记录，step {steps}，{ranks}）中没有可供判断的内容。",
     "ranks.first": "最早受影响的通信是 step {step} 的 {op}。源卡：{source}；传播卡：{propagated}。",
-    "ranks.source.absent": "{ranks}，没有 dump",
-    "ranks.source.left_out": "{ranks}，不在本次分析范围内",
-    "ranks.source.cut": "{ranks}，其 dump 在该调用之前被截断",
-    "ranks.source.empty": "{ranks}，其 dump 为空",
-    "ranks.source.unreadable": "{ranks}，其 dump 无法读取",
+    "ranks.source.absent": "未记录（{ranks} 没有 dump）",
+    "ranks.source.left_out": "未记录（{ranks} 不在本次分析范围内）",
+    "ranks.source.cut": "未记录（{ranks} 的 dump 在该调用之前被截断）",
+    "ranks.source.empty": "未记录（{ranks} 的 dump 为空）",
+    "ranks.source.unreadable": "未记录（{ranks} 的 dump 无法读取）",
     "ranks.source.call": "无，该通信调用本身就是根因（所有输入均有限）",
     "ranks.source.unknown": "未记录",
     "ranks.none": "没有通信调用发送或收到有影响的 NaN 或 Inf。",
-    "ranks.anomaly": "但 {ranks:ranks} 上存在异常：用 firstnan analyze {path} 查看其来源和原因。",
-    "ranks.anomaly.nowhere": "但仍存在异常：用 firstnan analyze {path} 查看已知的情况。",
+    "ranks.anomaly": "但 {ranks:ranks} 上存在异常：用 {command} 查看其来源和原因。",
+    "ranks.anomaly.nowhere": "但仍存在异常：用 {command} 查看已知的情况。",
     "ranks.count": (
-        "共 {total} 次通信调用：{source} 次有源卡，{propagated} 次输入正常而结果非有限，{undecided} 次无法判"
-        "定，{normal} 次在所有卡上均正常。"
+        "共 {total} 次通信调用：{source} 次有源卡，{propagated} 次只有传播卡（源卡未记录），"
+        "{contained} 次的 NaN 或 Inf 合法或未被使用，{undecided} 次无法判定，{normal} 次在所有卡上均正常。"
     ),
     "ranks.contained": "NaN 或 Inf 未被后续记录使用的通信调用不算受影响。",
     "ranks.legend": (
@@ -184,6 +184,7 @@ REPORT: dict[str, str] = {
     "section.collectives_step": "含 NaN 或 Inf 的通信调用，step {step}",
     "section.commands": "后续命令",
     "command.show": "查看根因前后的记录：",
+    "command.turn": "查看数值变化最大的记录：",
     "command.reject": "如果这不是根因，查找下一个候选：",
     "command.dump": "补采尚缺的数据，生成 MSProbe 的 config.json：",
     "command.trace": "在源卡上追溯算子：",
@@ -255,6 +256,7 @@ REPORT: dict[str, str] = {
     "label.by_name": "按名称",
     "label.group_unknown": "未知",
     "label.call_number": "#n 为该 API 在其通信组内的第 n 次调用（从 0 起）；记录名按 rank 各自编号。",
+    "label.message": "{call}：rank {source} 发送（{sent}），rank {target} 接收（{received}）",
     "label.call_record": "{call} 在 {ranks} 上为 {op}",
     "label.began_here": "<- 由此开始",
     "label.passed_over": "按规则判为无害：{count} 个结果（mask、未写入的内存等，见下文）。",
