@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.made_runs import INF, NAN, Run, named, t
-from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict
+from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict, Where
 from firstnan.dump.errors import UsageError
 from firstnan.dump.names import parse_name
 from firstnan.operators import table
@@ -232,7 +232,8 @@ KERNEL = """
 [operators.npu_new_matmul]
 names = ["npu_new_matmul", "NewLinear"]
 computes = ["product"]
-weights = [1]
+weights = [1, 2]
+bias = 2
 domain = [0.0, inf]
 """
 
@@ -242,10 +243,36 @@ def test_a_file_teaches_what_an_operator_computes(tmp_path: Path) -> None:
     for name in ("npu_new_matmul", "NewLinear"):
         assert book.computes(name, Computes.PRODUCT)
         assert not book.computes(name, Computes.SOFTMAX)
-        assert (book.weights(name), book.domain(name)) == ((1,), (0.0, math.inf))
+        assert (book.weights(name), book.domain(name)) == ((1, 2), (0.0, math.inf))
     assert book.computes("matmul", Computes.PRODUCT), "ours stay"
     assert book.added == ("npu_new_matmul",)
     assert table.parse(table.render(book)) == book
+
+
+@pytest.mark.parametrize(
+    ("api", "extra", "bad", "name"),
+    [
+        ("Torch.addmm", "", 0, "bias"),
+        ("Torch.addmm", "", 2, "weight"),
+        ("NPU.npu_ffn", "weights = [1, 2]", 2, "weight"),
+        ("NPU.npu_ffn", "weights = [1, 2]\nbias = 2", 2, "bias"),
+    ],
+)
+def test_a_bad_parameter_is_called_what_the_table_says(
+    api: str, extra: str, bad: int, name: str, tmp_path: Path
+) -> None:
+    run = Run()
+    inputs = [t(NAN, shape=(4, 4)) if at == bad else t(1.0, -1.0, (4, 4)) for at in range(3)]
+    run.rank(0).op(api, inputs, [t(NAN, shape=(4, 4))])
+    text = f'[operators.npu_ffn]\ncomputes = ["product"]\n{extra}\n'
+    cause = run.analyze(tmp_path / "dump", rules=rules_file(tmp_path, text)).root_causes[0]
+    assert cause.where is Where.PARAMETER
+    assert name in {note.params.get("name") for note in (*cause.evidence, cause.mechanism.explanation)}
+
+
+def test_a_bias_is_one_of_the_weights(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'bias' must be one of"):
+        table.load(rules_file(tmp_path, "[operators.x]\nweights = [1]\nbias = 2\n"))
 
 
 def test_a_taught_operator_overrides_ours(tmp_path: Path) -> None:

@@ -138,7 +138,9 @@ class Operator(Struct, frozen=True):
     domain: tuple[float, float] | None = None
     """The smallest and the largest argument for which it is defined; None: all, or not known."""
     weights: tuple[int, ...] = ()
-    """Positions of weights among the arguments."""
+    """Positions of weights among the arguments, from 0; a bias is one of them."""
+    bias: int | None = None
+    """The position among them that is a bias."""
 
 
 class Rule(Struct, frozen=True):
@@ -192,6 +194,13 @@ class Rulebook:
         """Positions of weights among an operator's arguments."""
         operator = self.operators.get(api)
         return () if operator is None else operator.weights
+
+    def weight_name(self, api: str, position: int) -> str | None:
+        """What an argument is called that is a weight of an operator: ``weight`` or ``bias``; None: it is none."""
+        operator = self.operators.get(api)
+        if operator is None or position not in operator.weights:
+            return None
+        return "bias" if position == operator.bias else "weight"
 
     def _of(self, label: str) -> dict[OperatorKind, Rule]:
         found = self._cache.get(label)
@@ -315,11 +324,13 @@ def _operator(name: str, entry: object, source: str) -> Operator:
     place = f"rules file {source}, operator {name}"
     if not isinstance(entry, dict):
         raise UsageError(f"{place}: must be a table")
-    unknown = set(entry) - {"names", "computes", "domain", "weights"}
+    unknown = set(entry) - {"names", "computes", "domain", "weights", "bias"}
     if unknown:
-        raise UsageError(f"{place}: {', '.join(sorted(unknown))} is not known", hint="names, computes, domain, weights")
+        raise UsageError(
+            f"{place}: {', '.join(sorted(unknown))} is not known", hint="names, computes, domain, weights, bias"
+        )
     names, computes = entry.get("names", [name]), entry.get("computes", [])
-    domain, weights = entry.get("domain"), entry.get("weights", [])
+    domain, weights, bias = entry.get("domain"), entry.get("weights", []), entry.get("bias")
     if not isinstance(names, list) or not names or not all(isinstance(one, str) and one for one in names):
         raise UsageError(f"{place}: 'names' must be a list of texts such as \"npu_matmul\"")
     if any(mark in one for one in names for mark in ".*"):
@@ -329,6 +340,8 @@ def _operator(name: str, entry: object, source: str) -> Operator:
         )
     if not isinstance(weights, list) or not all(type(one) is int and one >= 0 for one in weights):
         raise UsageError(f"{place}: 'weights' must be a list of positions such as [1, 2]")
+    if bias is not None and bias not in weights:
+        raise UsageError(f"{place}: 'bias' must be one of the positions in 'weights'")
     if domain is not None and not (
         isinstance(domain, list) and len(domain) == 2 and all(type(one) in (int, float) for one in domain)
     ):
@@ -339,7 +352,7 @@ def _operator(name: str, entry: object, source: str) -> Operator:
         hint = "some of: " + ", ".join(member.value for member in Computes)
         raise UsageError(f"{place}: 'computes' is {computes!r}", hint=hint) from None
     edges = None if domain is None else (float(domain[0]), float(domain[1]))
-    return Operator(tuple(names), computed, edges, tuple(weights))
+    return Operator(tuple(names), computed, edges, tuple(weights), bias)
 
 
 def _rule(entry: object, source: str, number: int) -> Rule:
@@ -376,6 +389,8 @@ def render(book: Rulebook) -> str:
             lines.append(f"domain = [{operator.domain[0]}, {operator.domain[1]}]")
         if operator.weights:
             lines.append(f"weights = {list(operator.weights)}")
+        if operator.bias is not None:
+            lines.append(f"bias = {operator.bias}")
     return "\n".join(lines) + "\n"
 
 

@@ -396,9 +396,10 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
         return "running_mean" if key == "1" else "running_var"
     if tensor.requires_grad is False and _was_written(flow, record, tensor):
         return None
-    weights = flow.book.weights(short_api(record.name))
-    if place in ("input_args", "input") and position.isdigit() and int(position) in weights:
-        return "bias" if int(position) == max(weights) and len(weights) > 1 else "weight"
+    if place in ("input_args", "input") and position.isdigit():
+        named = flow.book.weight_name(short_api(record.name), int(position))
+        if named is not None:
+            return named
     if place == "input_kwargs" and position in WEIGHT_KEYWORDS:
         return position
     if tensor.state is ValueState.NEG_INF and flow.is_leaf(record, tensor):
