@@ -11,8 +11,10 @@ import pytest
 
 from firstnan.answer.model import MechanismKind
 from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.case import Case
 from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.language import Language
+from firstnan.rank.taint.events import EventKind
 from firstnan.words import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +58,19 @@ def test_a_test_behind_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(registry, "_TRIED", [*registry._TRIED, lost])
     registry.in_order.cache_clear()
     with pytest.raises(LookupError, match="no_such_test"):
+        registry.in_order()
+    monkeypatch.undo()
+    registry.in_order.cache_clear()
+
+
+def test_two_tests_behind_the_same_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def second(_: Case) -> None:
+        return None
+
+    fork = registry.Tried(second, (EventKind.BIRTH,), "exp_overflow")
+    monkeypatch.setattr(registry, "_TRIED", [*registry._TRIED, fork])
+    registry.in_order.cache_clear()
+    with pytest.raises(LookupError, match="both log_zero and second are tried after 'exp_overflow'"):
         registry.in_order()
     monkeypatch.undo()
     registry.in_order.cache_clear()

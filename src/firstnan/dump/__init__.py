@@ -1,5 +1,5 @@
 """What a dump says, as typed, frozen values.
 
 Knows records, tensors, classes of values, limits of dtypes, problems, and the small vocabulary that everybody shares
-(options, languages, errors). Knows no file and judges nothing. Start at :mod:`firstnan.dump.records`.
+(options, languages, errors). Opens no file and judges nothing. Start at :mod:`firstnan.dump.records`.
 """

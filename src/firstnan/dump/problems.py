@@ -74,6 +74,10 @@ class ProblemKind(Enum):
     """A documented limit of the tool was reached; what lies beyond was not looked at."""
 
 
+BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
+"""A rank with one of these holds values that nobody saw."""
+
+
 class Problem(Struct, frozen=True):
     """Something about the input that the user must know, and what it does to the answer."""
 
@@ -85,4 +89,5 @@ class Problem(Struct, frozen=True):
     detail: str = ""
     """The facts (``cut at byte 8187 after 3 records``); from the input, never translated."""
     judged: bool = True
-    """False: something could not be judged, so that a clean verdict is not complete."""
+    """False: something could not be judged. A report with such a problem is not complete
+    (:func:`firstnan.report.assemble.report`), and a clean one ends in exit code 4."""

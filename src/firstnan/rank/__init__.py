@@ -1,4 +1,4 @@
-"""One rank by itself: step 2 of the mission.
+"""One rank by itself: its first anomalous record.
 
 Takes the records of one rank and gives a small summary of it. Knows records and what operators do with values; knows
 no other rank, no file and no words. Start at :mod:`firstnan.rank.survey` (the first pass), then

@@ -10,7 +10,7 @@ from typing import overload
 
 from msgspec import Struct, field
 
-from firstnan.dump.problems import ProblemKind
+from firstnan.dump.problems import BLIND
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
@@ -18,8 +18,6 @@ from firstnan.operators.communication import CallKey, CommCall, Freshness, calls
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import Side
 from firstnan.rank.window import CallLog
-
-_BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})([^0-9]*)", re.DOTALL)
 """Up to the last number, the number, and the rest."""
@@ -132,7 +130,7 @@ def read_roster(view: RankView) -> Roster:
     """Goes once through the communication records of a rank; only those that hold something unusual are read whole."""
     over = view.overview
     rank, recorded = over.folder.rank, over.groups_recorded
-    blind = any(problem.kind in _BLIND for problem in over.problems)
+    blind = any(problem.kind in BLIND for problem in over.problems)
     forms: list[tuple[CallForm, ...]] = []
     places = array("Q")
     names = NameList()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from firstnan.answer.model import MatchState, Note
 from firstnan.causes.step_answer import StepAnswer
-from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.problems import BLIND, Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.step.origins import SkipDoubt
 
@@ -17,7 +17,6 @@ _SKIP_DOUBTS = {
     SkipDoubt.THIN: "caveat.skip_thin",
     SkipDoubt.CHANGED: "caveat.skip_changed",
 }
-_BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
 
 
 def cross_rank(answers: Sequence[StepAnswer], known: Collection[int]) -> list[Problem]:
@@ -83,7 +82,7 @@ def caveats(
     for key, kinds in (
         ("caveat.unreadable_ranks", _GAPS),
         ("caveat.cut_ranks", frozenset({ProblemKind.TRUNCATED})),
-        ("caveat.no_statistics", _BLIND),
+        ("caveat.no_statistics", BLIND),
     ):
         ranks = _ranks(problems, kinds)
         if ranks:

@@ -1,5 +1,8 @@
 """Forms in which a report is shown; they compute nothing.
 
+Start at :mod:`firstnan.show.outline` for text and Markdown (one outline, two forms), at :mod:`firstnan.show.html.model`
+for the page, at :mod:`firstnan.show.json` for programs.
+
 :func:`render` is the one way in: it takes out what must not leave the house (``Settings.redact``) before any
 reporter sees the report.
 """

@@ -10,11 +10,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from firstnan.dump.problems import ProblemKind
+from firstnan.dump.problems import BLIND
 from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge, group_id
 from firstnan.rank.summary import RankSummary
 
-_BLIND = frozenset({ProblemKind.NO_STATISTICS, ProblemKind.PARTLY_NO_STATISTICS})
 GroupKey = tuple[int, ...] | str
 UNKNOWN_GROUP = "unknown group"
 """Key of all calls whose group this dump does not record."""
@@ -99,7 +98,7 @@ class Tally(Struct, frozen=True):
         if summary.made is None:
             return cls(None, None)
         made = totals(summary.made, summary.rank, world, world_id)
-        blind = not summary.judged or any(p.kind in _BLIND for p in summary.problems)
+        blind = not summary.judged or any(p.kind in BLIND for p in summary.problems)
         if summary.suspect is None:
             return cls(made, None, blind)
         first = [window for window in summary.windows if window.start <= summary.suspect]

@@ -1,4 +1,8 @@
-"""Order of communication calls over all ranks: record order within a rank, a call at once on all its members."""
+"""Order of communication calls over all ranks: record order within a rank, a call at once on all its members.
+
+For showing calls and how a value spread. It does not tell who was first: :mod:`firstnan.step.liveness` gives each rank
+its first event that matters, :mod:`firstnan.step.spread` whether that is its own or was received.
+"""
 
 from __future__ import annotations
 

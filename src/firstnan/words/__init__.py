@@ -6,6 +6,21 @@
 Templates are ``str.format``-like: ``{name}`` is a parameter, ``{name:area}`` a parameter whose value is itself
 looked up as ``area.value`` (``{direction:direction}`` becomes ``backward`` or its Chinese word); the area ``ranks``
 sets ``rank`` or ``ranks`` before a list of ranks (``{receivers:ranks}`` becomes ``ranks 0-3``).
+
+Where a sentence stands, in ``en/`` and ``zh/``:
+
+==============  ================================================================================
+report          headlines, sections, labels, columns, states (``verdict section label column ...``)
+mechanisms      name, explanation and advice of each mechanism (``mechanism.<kind>.*``)
+evidence        why this mechanism, what proves it, doubts (``why evidence reason story caveat``)
+problems        what is wrong with the input, and its effect (``problem.<kind>``)
+agreement       ranks that should be equal (``differ disagreement not_comparable``)
+replay          records run again (``replay not_run``)
+recording       what a guard says (``guard``)
+commands        ``watch`` and ``compare``
+html            what only the page says (``html chrome``)
+known_issues    faults of other projects (``known_issue``)
+==============  ================================================================================
 """
 
 from __future__ import annotations

@@ -36,7 +36,11 @@ _TRIED: list[Tried] = []
 
 
 def tried(*on: EventKind, after: str = "") -> Callable[[Test], Test]:
-    """Registers a test for events of some kinds, behind the test named ``after``."""
+    """Registers a test for events of some kinds, behind the test named ``after``.
+
+    ``after`` names a test, which is a function and not always called like its room. Tests of one kind of event stand in
+    one line: the test that stood behind ``after`` until now has to name the new one.
+    """
 
     def register(test: Test) -> Test:
         _TRIED.append(Tried(test, on, after))
@@ -70,10 +74,16 @@ def in_order() -> tuple[Tried, ...]:
     """Every test behind the one that its ``after`` names.
 
     Raises:
-        LookupError: an ``after`` names no test, or tests wait for each other.
+        LookupError: an ``after`` names no test, tests wait for each other, or two stand behind the same.
     """
     for kind in MechanismKind:
         room(kind)
+    followers: dict[tuple[str, EventKind], str] = {}
+    for one in _TRIED:
+        for event in one.on:
+            other = followers.setdefault((one.after, event), one.test.__name__)
+            if other != one.test.__name__:
+                raise LookupError(f"both {other} and {one.test.__name__} are tried after {one.after!r}")
     waiting, ordered, placed = list(_TRIED), [], {""}
     while waiting:
         ready = [one for one in waiting if one.after in placed]

@@ -1,5 +1,5 @@
-"""English: what proves an answer, why others lost, what could change it (``evidence.*``, ``reason.*``, ``advice.*``,
-``story.*``, ``caveat.*``).
+"""English: why a mechanism is named, what proves an answer, why others lost, what could change it (``why.*``,
+``evidence.*``, ``reason.*``, ``story.*``, ``caveat.*`` and others: the table in :mod:`firstnan.words`).
 
 Placeholders are plain ``{name}``: numbers are written for people by :func:`firstnan.words.text`
 (``65504``, ``6.55e+04``, ``NaN``), strings are made harmless and shortened there. Lists of ranks come as one string

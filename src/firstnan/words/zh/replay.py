@@ -1,4 +1,4 @@
-"""中文：在 CPU 上重算记录的结论。"""
+"""Chinese: what records run again on the CPU say. Same keys and placeholders as ``en``."""
 
 from __future__ import annotations
 
