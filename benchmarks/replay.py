@@ -1,5 +1,7 @@
 """How well the replay of records tells a device's fault from rounding, on dumps of healthy runs.
 
+    python benchmarks/replay.py --make DIR      four models of transformers, small, in float32 and bfloat16, forward and
+                                                backward, under MSProbe (needs transformers and mindstudio-probe)
     python benchmarks/replay.py RANKDIR...      folders of ranks, dumped with task tensor, in which nothing is wrong
 
 Four things are done to each record that can be run again, and counted:
@@ -16,11 +18,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from msgspec.structs import replace
@@ -31,6 +35,15 @@ from firstnan.replaying.experiment import Experiment, RankTensors, experiment
 from firstnan.replaying.record import Limits, judge
 from firstnan.replaying.refusal import RefusedError
 from firstnan.replaying.tolerance import shortened
+
+MODELS: dict[str, dict[str, Any]] = {
+    "bert": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128},
+    "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4},
+    "llama": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "intermediate_size": 128},
+    "t5": {"num_layers": 2, "d_model": 64, "num_heads": 4, "d_kv": 16, "d_ff": 128, "decoder_start_token_id": 0},
+}  # fmt: skip
+VOCABULARY = 512
 
 FLIPS = {
     torch.float32: {"exponent top": 30, "exponent middle": 26, "exponent lowest": 23, "mantissa top": 22},
@@ -140,11 +153,49 @@ def measure(folders: Sequence[Path]) -> dict[str, Counter[str]]:
     return found
 
 
+def make(folder: Path) -> None:
+    """The dumps; each in a process of its own, since MSProbe hooks a process once."""
+    context = multiprocessing.get_context("spawn")
+    for name in MODELS:
+        for dtype in (torch.float32, torch.bfloat16):
+            process = context.Process(target=train, args=(name, dtype, folder / f"{name}-{str(dtype)[6:]}"))
+            process.start()
+            process.join()
+            if process.exitcode:
+                sys.exit(f"{name} cannot be dumped here")
+
+
+def train(name: str, dtype: torch.dtype, folder: Path) -> None:
+    """One step on random tokens, all tensors dumped."""
+    import transformers
+    from msprobe.pytorch import PrecisionDebugger
+
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(name, vocab_size=VOCABULARY, **MODELS[name])
+    kinds = (transformers.AutoModelForSeq2SeqLM if name == "t5" else
+             transformers.AutoModelForMaskedLM if name == "bert" else transformers.AutoModelForCausalLM)  # fmt: skip
+    model = kinds.from_config(config).to(dtype).eval()  # without dropout
+    folder.mkdir(parents=True)
+    settings = folder / "config.json"
+    settings.write_text(json.dumps({"task": "tensor", "dump_path": str(folder), "rank": [], "step": [], "level": "mix",
+                                    "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}))  # fmt: skip
+    debugger = PrecisionDebugger(config_path=str(settings))
+    debugger.start(model=model)
+    tokens = torch.randint(0, VOCABULARY, (2, 32))
+    model(input_ids=tokens, labels=tokens).loss.backward()
+    debugger.stop()
+    debugger.step()
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("folders", type=Path, nargs="+")
+    options.add_argument("folders", type=Path, nargs="*")
+    options.add_argument("--make", type=Path)
     torch.set_num_threads(1)
-    for what, counts in sorted(measure(options.parse_args().folders).items()):
+    chosen = options.parse_args()
+    if chosen.make is not None:
+        make(chosen.make.absolute())
+    for what, counts in sorted(measure(chosen.folders).items()):
         run = sum(counts.values()) - counts["not_run"]
         blamed = counts["not_reproduced"] + counts["values_differ"]
         print(f"{what:28} {blamed:6} told of {run:6} ({100 * blamed / max(run, 1):.2f} %)  {dict(counts)}")

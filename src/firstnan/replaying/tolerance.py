@@ -65,8 +65,8 @@ def is_roughly(one: Tensor, other: Tensor, step: float) -> bool:
 
 def shortened(tensor: Tensor) -> Tensor:
     """The numbers with eleven bits, as TF32 and HF32 take them; rounded to the nearest."""
-    bits = tensor.float().contiguous().view(torch.int32)
-    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32).to(tensor.dtype)
+    bits = tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format).view(torch.int32)
+    return bits.add_(0x1000).bitwise_and_(~0x1FFF).view(torch.float32).to(tensor.dtype)
 
 
 def sensitivity(
@@ -83,18 +83,23 @@ def sensitivity(
 
     def moved(tensor: Tensor) -> Tensor:
         noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64).mul_(2 * step).add_(1 - step)
-        return tensor * noise.to(tensor.dtype)
+        return noise.mul_(tensor) if tensor.dtype == noise.dtype else tensor * noise.to(tensor.dtype)
 
     changes = [moved] * _TRIALS + ([shortened] if step == SHORT_PRODUCT else [])
     found: list[Tensor | None] = [None] * len(truth)
     for change_inputs in changes:
-        for at, (tensor, exact) in enumerate(zip(run(change_inputs), truth, strict=True)):
-            if tensor is None or exact is None or not tensor.is_floating_point():
-                continue
-            change = (tensor.double() - exact.double()).abs().nan_to_num_(0.0, 0.0, 0.0)
-            before = found[at]
-            found[at] = change if before is None else torch.maximum(before, change)
+        _take_larger(found, run(change_inputs), truth)
     return found
+
+
+def _take_larger(found: list[Tensor | None], results: Sequence[Tensor | None], truth: Sequence[Tensor | None]) -> None:
+    """How far the results are from the truth, where that is farther than known; they are not kept for the next run."""
+    for at, (tensor, exact) in enumerate(zip(results, truth, strict=True)):
+        if tensor is None or exact is None or not tensor.is_floating_point():
+            continue
+        change = (tensor.double() - exact.double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
+        before = found[at]
+        found[at] = change if before is None else torch.maximum(before, change, out=before)
 
 
 def allowed(recorded: Tensor, here: Tensor, truth: Tensor, moved: Tensor | None, *, is_sum: bool) -> Tensor:
@@ -105,12 +110,11 @@ def allowed(recorded: Tensor, here: Tensor, truth: Tensor, moved: Tensor | None,
     info = torch.finfo(recorded.dtype)
     exact = truth.double()
     size = exact.abs().nan_to_num_(0.0, 0.0, 0.0)
-    tolerance = size * (_ROUNDINGS * info.eps) + 2 * info.tiny
-    if is_sum and size.numel():
-        tolerance += 4 * info.eps * size.pow(2).mean().sqrt()
+    typical = float(size.square().mean().sqrt()) if is_sum and size.numel() else 0.0
+    tolerance = size.mul_(_ROUNDINGS * info.eps).add_(2 * info.tiny + 4 * info.eps * typical)
     if moved is not None:
         usual = _USUAL * (moved.mean(-1, keepdim=True) if moved.dim() else moved)
         if is_sum and moved.numel():  # terms may cancel exactly in float64 and leave their rounding elsewhere
             usual = usual.clamp_min(_USUAL_ANYWHERE * float(moved.mean()))
-        tolerance += _SENSITIVITY * torch.maximum(moved, usual)
-    return tolerance + _CPU_ERROR * (here.double() - exact).abs().nan_to_num_(0.0, 0.0, 0.0)
+        tolerance.add_(torch.maximum(moved, usual), alpha=_SENSITIVITY)
+    return tolerance.add_((here.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0), alpha=_CPU_ERROR)
