@@ -162,6 +162,8 @@ def labelless(report: Report) -> dict[str, Any]:
     found = answer(report)
     for problem in found["input"]["problems"]:
         problem["file"] = None
+    for entry in found["accounts"]["entries"]:
+        entry["example"] = None
     return found
 
 

@@ -16,6 +16,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from firstnan.answer import load
+from firstnan.answer.accounts import Accounts
 from firstnan.answer.growth import Growth
 from firstnan.answer.replay import Replay, ReplaySummary
 from firstnan.answer.views import CallMap, Surroundings
@@ -460,6 +461,7 @@ class Report(Struct, frozen=True):
     propagation: tuple[Hop, ...] = ()
     contained: tuple[Contained, ...] = ()
     benign: tuple[BenignRule, ...] = ()
+    accounts: Accounts = Accounts()
     symptoms: tuple[Symptom, ...] = ()
     story: tuple[Note, ...] = field(default=(), name="story_notes")
     """Loss, gradients or parameters: which of them is hit, in one or two sentences."""

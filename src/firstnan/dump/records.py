@@ -70,6 +70,12 @@ class TensorStat(Struct, frozen=True, gc=False):
     """``md5`` as written (a CRC-32 or an XOR, in spite of the key); None: not recorded."""
 
     @property
+    def is_recorded_bad(self) -> bool:
+        """Its Max or its Min, as written, is not finite; what that means is told by the state."""
+        high, low = self.max, self.min  # x - x is NaN for a non-finite x
+        return (type(high) is float and high - high != 0.0) or (type(low) is float and low - low != 0.0)
+
+    @property
     def is_floating(self) -> bool:
         """Can hold a non-finite value; a dtype that is not told counts as floating."""
         return not self.dtype or self.dtype.startswith(("float", "bfloat", "hif", "complex"))
@@ -135,6 +141,16 @@ class Record(Struct, frozen=True, omit_defaults=True):
     """True: the writer marked it as an activation-checkpoint recomputation."""
     flagged: bool | None = None
     """``is_nan`` of task nan_check: the device saw an overflow during this call."""
+
+    @property
+    def tensors(self) -> tuple[TensorStat, ...]:
+        """All of them, in the order of the places."""
+        return (*self.inputs, *self.outputs, *self.parameters)
+
+    @property
+    def nonfinite(self) -> int:
+        """How many of its tensors were recorded with a Max or Min that is not finite."""
+        return sum(tensor.is_recorded_bad for tensor in self.tensors)
 
     @property
     def is_judged(self) -> bool:

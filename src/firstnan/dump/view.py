@@ -55,6 +55,8 @@ class Overview(Struct, frozen=True):
     """Index of the first record that the watch suspects; None: there is none."""
     saturated: int | None = None
     """Index of the first record with a result that the watch finds saturated."""
+    nonfinite: int = 0
+    """Tensors that were recorded with a Max or Min that is not finite (:attr:`Record.nonfinite`)."""
 
 
 class Calls(Protocol):
@@ -129,10 +131,16 @@ class Watch(Protocol):
         """How to take a -Inf beside a finite Max in a forward record of this operator."""
         ...
 
-    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float]) -> None:
+    @property
+    def passed(self) -> int:
+        """Non-finite tensors in the records that were passed and are no suspects."""
+        ...
+
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float], count: int) -> None:
         """A record was passed whose outputs hold a legal -Inf beside these largest elements.
 
-        ``operator`` is the name of any record of its operator, the same one each time.
+        ``operator`` is the name of any record of its operator, the same one each time. ``count``: tensors with a -Inf
+        in the record, those that it reads included.
         """
         ...
 
@@ -140,8 +148,12 @@ class Watch(Protocol):
         """Whether a legal -Inf was written beside this largest element; the reader of another one must be parsed."""
         ...
 
-    def read_mask(self, full: str) -> None:
-        """A record was passed that only reads a legal -Inf."""
+    def read_mask(self, full: str, count: int) -> None:
+        """A record was passed that only reads a legal -Inf, in ``count`` tensors."""
+        ...
+
+    def ignored_mask(self, operator: RecordName, full: str, count: int) -> None:
+        """A record was passed in which a -Inf says nothing (:attr:`MaskRole.IGNORES`)."""
         ...
 
 
@@ -168,6 +180,10 @@ class RankView(Protocol):
 
     def calls(self) -> Calls:
         """The records of communication APIs."""
+        ...
+
+    def nonfinite_from(self, start: int) -> int:
+        """Non-finite tensors in the records at or behind ``start``, which is no earlier than the first suspect."""
         ...
 
     def passes(self) -> tuple[int | None, int | None]:

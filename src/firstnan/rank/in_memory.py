@@ -33,6 +33,7 @@ class WholeDump:
             last=dump.records[-1].name if dump.records else None,
             suspect=watch.late if suspect is None else suspect,
             saturated=self._saturated(),
+            nonfinite=self.nonfinite_from(0),
         )
 
     def _saturated(self) -> int | None:
@@ -64,6 +65,9 @@ class WholeDump:
 
     def calls(self) -> KnownCalls:
         return KnownCalls([record for record in self._records if is_communication(record)])
+
+    def nonfinite_from(self, start: int) -> int:
+        return sum(record.nonfinite for record in self._records[bisect_left(self._places, start) :])
 
     def passes(self) -> tuple[int | None, int | None]:
         backward = [

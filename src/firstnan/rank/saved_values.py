@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from firstnan.answer.accounts import Fate
 from firstnan.answer.model import SymptomKind
 from firstnan.dump.records import Direction, Record, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankDump
 from firstnan.rank.summary import RankSummary, SymptomFact
-from firstnan.rank.taint.events import Ending, Event, EventKind, Origin
+from firstnan.rank.taint.events import Ending, Event, EventKind, Origin, Tally
 
 
 def summary_of(dump: RankDump) -> RankSummary:
@@ -42,6 +43,7 @@ def summary_of(dump: RankDump) -> RankSummary:
         has_apis=False,
         last_record=last,
         events=(event,) if event else (),
+        tallies=_tallies(dump.records, event),
         bad_inputs=_places(forward, backward, event),
         symptoms=tuple(symptoms),
         suspect=event.index if event else None,
@@ -54,6 +56,14 @@ def _places(forward: Sequence[Record], backward: Sequence[Record], event: Event 
     places = {record.name.full: record.index for record in forward if _bad(record)}
     at = 0 if event is None else event.index
     return places | {record.name.full: 2 * at - record.index for record in backward if _bad(record)}
+
+
+def _tallies(records: Sequence[Record], event: Event | None) -> tuple[Tally, ...]:
+    """All follow from the first one; without one they are masks."""
+    bad = [record for record in records if record.nonfinite]
+    fate, rule = (Fate.RULE, "a_saved_mask_is_absorbed") if event is None else (Fate.CAUSE, "")
+    count = sum(record.nonfinite for record in bad)
+    return (Tally(fate, count, rule, bad[0].name.full),) if bad else ()
 
 
 def _first_bad(records: Sequence[Record], ending: Ending) -> Event | None:

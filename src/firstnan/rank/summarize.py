@@ -30,6 +30,7 @@ from firstnan.rank.taint import sinks, structure
 from firstnan.rank.taint.defuse import Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
+from firstnan.rank.taint.fates import Totals, tallies
 from firstnan.rank.taint.islands import first_message
 from firstnan.rank.taint.links import NEAR
 from firstnan.rank.taint.record_table import Table
@@ -90,6 +91,7 @@ def suspected(
         problems=(*clean.problems, *_open_ends(view, flow, events)),
         horizon=focus.horizon,
         events=_with_surroundings(view, flow, events, nearby=nearby),
+        tallies=tallies(flow, found, events, _totals(view, focus)),
         saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated, watch.book),
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
@@ -99,6 +101,11 @@ def suspected(
         last_api=_last_api(view),
         first_module=_first_module(view),
     )
+
+
+def _totals(view: RankView, focus: Focus) -> Totals:
+    beyond = 0 if focus.horizon is None else view.nonfinite_from(focus.horizon)
+    return Totals(view.overview.nonfinite, beyond)
 
 
 def _first_module(view: RankView) -> str:
@@ -157,14 +164,10 @@ def _ends_blind(view: RankView) -> bool:
 
 
 def _open_ends(view: RankView, flow: Flow, events: Sequence[Event]) -> Iterator[Problem]:
-    """What nobody can tell the end of: values whose reader shows no result, and where the run ended."""
+    """Where the run ended, with values in flight."""
     folder = view.overview.folder
     if flow.structure.unfinished is not None and any(event.is_live for event in events):
         yield Problem(ProblemKind.ENDED_INSIDE, folder.step, folder.rank, folder.label, flow.structure.unfinished)
-    left = [e.record.name.full for e in events if Ending.OPEN in e.endings and not (e.is_live or e.communications)]
-    if left:
-        more = f"{len(left)} values (first: {left[0]})"
-        yield Problem(ProblemKind.OPEN_VALUES, folder.step, folder.rank, folder.label, more, judged=False)
 
 
 class _Decision(Struct, frozen=True):

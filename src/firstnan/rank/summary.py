@@ -12,7 +12,7 @@ from firstnan.dump.guard_file import GuardFile
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
-from firstnan.rank.taint.events import Ending, Event
+from firstnan.rank.taint.events import Ending, Event, Tally
 from firstnan.read.prints import RankPrints
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
@@ -100,6 +100,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     """The same without its number."""
     calls: tuple[CommFact, ...] = ()
     events: tuple[Event, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    """All non-finite values of the rank, by what became of them."""
     saturated: Event | None = None
     """The first product whose finite result stands exactly at its dtype's limit, when nothing is non-finite."""
     bad_inputs: Mapping[str, int] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from firstnan.dump.view import RankDump, RankView
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import ParentsOf, RankSummary
 from firstnan.rank.suspects import Lookout
+from firstnan.rank.taint.events import Tally
 from firstnan.rank.window import SMALL, CallLog, ranks_at_the_ends
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def look(
         log = CallLog(view) if over.end <= SMALL else None
         return replace(
             clean,
+            tallies=tuple(Tally(fate, n, rule, example) for (fate, rule), (n, example) in watch.fates.items()),
             saturated=None if over.saturated is None else _saturated(view, over.saturated, watch.book),
             made=None if log is None else log.made(),
             mentioned=packed(log.ranks if log is not None else ranks_at_the_ends(view)),

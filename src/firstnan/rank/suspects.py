@@ -25,20 +25,28 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
+from firstnan.answer.accounts import Fate
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName, TensorStat
 from firstnan.dump.values import Number, ValueState, limits
 from firstnan.dump.view import MaskRole
 from firstnan.operators.bounds import result_bound
 from firstnan.operators.communication import COMMUNICATION_PREFIXES, calls
 from firstnan.operators.table import UNMASKED, Computes, OperatorKind, Rulebook, short_api
-from firstnan.rank.taint.legality import is_mask_sum, is_parameter, read_tensors, sums_up, written_tensors
+from firstnan.rank.taint.legality import (
+    INHERITED,
+    fate_of_passed,
+    is_mask_sum,
+    is_parameter,
+    read_tensors,
+    sums_up,
+    written_tensors,
+)
 
 MAX_GARBAGE = 256
 """Records with unfilled memory that are kept, the latest ones."""
 MAX_MASKS = 4096
 """Largest elements of legal masks that are remembered, the latest ones."""
 
-INHERITED = "inherited_minus_inf"
 FROM_OUTSIDE = "mask_from_outside"
 
 _NEG_INF = ValueState.NEG_INF
@@ -54,6 +62,10 @@ class Lookout:
         self.excluded = excluded
         self.benign: dict[str, tuple[int, str]] = {}
         """rule -> (records, first example); up to the first suspect."""
+        self.passed = 0
+        """Non-finite tensors in these records."""
+        self.fates: dict[tuple[Fate, str], tuple[int, str]] = {}
+        """Why they do not matter, and the rule -> (tensors, first example)."""
         self.garbage: deque[Record] = deque(maxlen=MAX_GARBAGE)
         """Records whose output is memory that nothing filled."""
         self.late: int | None = None
@@ -73,7 +85,11 @@ class Lookout:
             for tensor in tensors:
                 state = tensor.state
                 if state is not _FINE[0] and state is not _FINE[1] and state is not _FINE[2]:
-                    return self._is_suspect(record)
+                    if self._is_suspect(record):
+                        return True
+                    self._account(record)
+                    return False
+        self._account(record)
         return False
 
     def is_saturated(self, record: Record) -> bool:
@@ -99,12 +115,13 @@ class Lookout:
             return MaskRole.OPEN
         return MaskRole.WRITES if book.is_(name, OperatorKind.MASK) else MaskRole.PASSES
 
-    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float]) -> None:
+    def wrote_mask(self, operator: RecordName, full: str, largest: Sequence[float], count: int) -> None:
         rule = self._rules.get(operator.full)
         if rule is None:
             found = self.book.find(operator, OperatorKind.MASK)
             rule = self._rules[operator.full] = found.name if found else INHERITED
         self._written(rule, full)
+        self._settle(Fate.RULE, rule, full, count)
         for value in largest:
             self._remember(value)
 
@@ -112,9 +129,32 @@ class Lookout:
         """Whether a legal -Inf was written beside this largest element."""
         return largest in self._masks
 
-    def read_mask(self, full: str) -> None:
+    def read_mask(self, full: str, count: int) -> None:
+        self._settle(Fate.RULE, INHERITED if self._wrote else FROM_OUTSIDE, full, count)
+        self._read(full)
+
+    def ignored_mask(self, operator: RecordName, full: str, count: int) -> None:
+        rule = self.book.find(operator, OperatorKind.IGNORED)
+        self._settle(Fate.RULE if rule else Fate.LOOKED_AT, rule.name if rule else "", full, count)
+
+    def _read(self, full: str) -> None:
         if not self._wrote:
             self._count(FROM_OUTSIDE, full)
+
+    # -- what becomes of values that are no suspects -----------------------------------------------------
+
+    def _account(self, record: Record) -> None:
+        """The account of a record that is none."""
+        bad = [tensor for tensor in record.tensors if tensor.is_recorded_bad] if self.counting else []
+        if bad:
+            fate, rule = fate_of_passed(record, bad, self.book, self.excluded)
+            self._settle(fate, rule, record.name.full, len(bad))
+
+    def _settle(self, fate: Fate, rule: str, full: str, count: int) -> None:
+        if self.counting:
+            self.passed += count
+            known, example = self.fates.get((fate, rule), (0, full))
+            self.fates[fate, rule] = (known + count, example)
 
     # -- one record with a bad value ---------------------------------------------------------------------
 
@@ -157,7 +197,7 @@ class Lookout:
         if written:
             self._written(self._legal_output(record, written[0], taken) or INHERITED, record.name.full)
         elif any(t.state is _NEG_INF for t in taken):
-            self.read_mask(record.name.full)
+            self._read(record.name.full)
         for tensor in written:
             self._remember(tensor.max, tensor.numel)
 

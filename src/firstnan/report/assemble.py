@@ -26,7 +26,7 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.rank.summary import RankSummary
-from firstnan.report import caveats
+from firstnan.report import accounts, caveats
 
 if TYPE_CHECKING:
     from firstnan.answer.model import CollectiveReport, Hop
@@ -54,7 +54,8 @@ def report(
     """
     summaries = [s for answer in answers for s in answer.summaries.values()]
     bad = bad_step(answers)
-    found = [*problems, *(p for s in summaries for p in s.problems), *caveats.cross_rank(answers, known)]
+    accounted, open_ends = accounts.accounts(answers, bad)
+    found = [*problems, *(p for s in summaries for p in s.problems), *open_ends, *caveats.cross_rank(answers, known)]
     missing = sorted({r for answer in answers for r in answer.matching.world} - set(known))
     looked_at = sorted(set(known) - set(left_out))
     judged = any(s.judged for s in summaries)
@@ -80,6 +81,7 @@ def report(
         propagation=views.propagation,
         contained=tuple(contained[:MAX_CONTAINED]),
         benign=_benign(summaries),
+        accounts=accounted,
         symptoms=_symptoms(bad) if bad else (),
         story=(*_several_dumps(found, summaries), *_story(bad, answers)),
         caveats=(

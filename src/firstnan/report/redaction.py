@@ -50,6 +50,10 @@ def redact(report: Report) -> Report:
         collectives=tuple(replace(call, notes=_notes(call.notes)) for call in report.collectives),
         contained=tuple(replace(value, reason=_note(value.reason)) for value in report.contained),
         benign=tuple(replace(rule, example=redact_text(rule.example)) for rule in report.benign),
+        accounts=replace(
+            report.accounts,
+            entries=tuple(replace(one, example=redact_text(one.example)) for one in report.accounts.entries),
+        ),
         story=_notes(report.story),
         caveats=_notes(report.caveats),
         replayed=_replayed(report.replayed),

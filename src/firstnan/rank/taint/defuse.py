@@ -113,6 +113,10 @@ class Flow:
     """Names of backward records that take in or give a bad value -> index."""
     inputs_only: bool = False
     """Results were not dumped."""
+    illegal: dict[int, tuple[TensorStat, ...]] = field(default_factory=dict)
+    """Record index -> its bad tensors that are not legal."""
+    unfilled: set[int] = field(default_factory=set)
+    """Indices of records that only look at memory which nothing has written yet."""
     unproven: set[int] = field(default_factory=set)
     """Indices of records with a bad input and no recorded result."""
     guesses: set[tuple[int, int]] = field(default_factory=set)
@@ -236,6 +240,7 @@ class Flow:
             self.receives_bad[record.index] = bool(bad_out)
         if not bad_in and not bad_out:
             return
+        self.illegal[record.index] = (*bad_in, *bad_out)
         if record.name.direction is Direction.BACKWARD:
             self.bad_backward[record.name.full] = record.index
         if bad_in:
@@ -270,6 +275,7 @@ class Flow:
             for tensor in bad_out:
                 self._write(record, tensor, uninitialised=True)
             bad_out.clear()
+            self.unfilled.add(record.index)
             return
         for value in writers:
             self._link(value.writer, record.index)
@@ -342,6 +348,7 @@ class Flow:
         if not bad:
             return
         self.bad_inputs[record.name.full] = record.index
+        self.illegal[record.index] = tuple(bad)
         for tensor in bad:
             for value in self._writers(record, tensor):
                 self._link(value.writer, record.index)
@@ -365,6 +372,8 @@ class Flow:
         bad_in = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t)]
         if bad_in:
             self.bad_inputs[record.name.full] = record.index
+        if bad_in or bad_out:
+            self.illegal[record.index] = (*bad_in, *bad_out)
         if not bad_out:
             given = [t for t in record.outputs if t.is_floating]
             finite = record.has_output and given and all(not t.state.is_unknown for t in given)

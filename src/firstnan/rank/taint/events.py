@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
+from firstnan.answer.accounts import Fate
 from firstnan.answer.model import RunUp
 from firstnan.answer.views import NearRecord
 from firstnan.dump.records import Direction, Record, TensorStat
@@ -173,6 +174,22 @@ class Event(Struct, frozen=True, omit_defaults=True):
     def goes_on(self) -> bool:
         """Something took the value in and did not show it dropped; not only that the run ended before all was seen."""
         return bool(self.communications or self.endings & ((LIVE_ENDINGS - {Ending.CUT}) | {Ending.OPEN}))
+
+
+class Tally(Struct, frozen=True, omit_defaults=True):
+    """Values of one rank with the same fate."""
+
+    fate: Fate
+    count: int
+    rule: str = ""
+    example: str = ""
+    """Name of the first record."""
+    first: int = 0
+    """Index of the first record."""
+    own: bool = False
+    """Open values only: they came into being here, whatever reached the rank before."""
+    calls: tuple[int, ...] = ()
+    """Record indices of the communication that they enter; the other members tell whether they matter."""
 
 
 class Value(Struct):

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from firstnan.answer.accounts import Fate
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState, limits
 from firstnan.operators.communication import CommCall, Freshness
@@ -21,7 +22,11 @@ from firstnan.operators.table import ABSORBS, UNMASKED, OperatorKind, Rulebook, 
 
 MAX_ILLEGAL = 32
 """Illegal -Inf tensors that are remembered for recognising them after a cast."""
-_BUFFER_ARGUMENT = "input_kwargs.out"
+INHERITED = "inherited_minus_inf"
+"""The rule of a -Inf that is passed on."""
+IMPOSSIBLE = "holds_no_such_value"
+"""The rule of what was recorded of integers and of tensors without elements."""
+BUFFER_ARGUMENT = "input_kwargs.out"
 
 
 def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat, ...]:
@@ -32,7 +37,7 @@ def read_tensors(record: Record, calls: Sequence[CommCall]) -> tuple[TensorStat,
     """
     if calls:
         return tuple(t for call in calls for t in call.sent)
-    kept = tuple(t for t in record.inputs if not f"{t.slot}.".startswith(f"{_BUFFER_ARGUMENT}."))
+    kept = tuple(t for t in record.inputs if not f"{t.slot}.".startswith(f"{BUFFER_ARGUMENT}."))
     return kept + record.parameters
 
 
@@ -160,7 +165,7 @@ class Legality:
             return False  # a sum or mean over masked elements: the mask got where it does not belong
         if negative:
             if all(legal):
-                self._count("inherited_minus_inf", record)
+                self._count(INHERITED, record)
             return all(legal)
         if record.name.kind is RecordKind.MODULE:
             return self._known.get(_key(tensor), False)
@@ -199,6 +204,27 @@ class Legality:
 def is_parameter(tensor: TensorStat) -> bool:
     """One of a module's own parameters."""
     return tensor.slot.startswith("parameters.")
+
+
+def fate_of_passed(
+    record: Record, tensors: Sequence[TensorStat], book: Rulebook, excluded: Collection[str] = ()
+) -> tuple[Fate, str]:
+    """Why some non-finite values of a record are not suspected, and the rule that says so."""
+    name = record.name
+    if name.full in excluded:
+        return Fate.REJECTED, ""
+    rule = book.find(name, OperatorKind.IGNORED)
+    if rule is not None:
+        return Fate.RULE, rule.name
+    if book.is_(name, OperatorKind.OBSERVER):
+        return Fate.LOOKED_AT, ""
+    states = {tensor.state for tensor in tensors}
+    if not any(state.is_bad for state in states):
+        return (Fate.UNUSABLE, "") if ValueState.UNKNOWN in states else (Fate.RULE, IMPOSSIBLE)
+    if states != {ValueState.NEG_INF}:
+        return Fate.MEMORY, ""
+    rule = book.find(name, OperatorKind.MASK) or book.find(name, OperatorKind.INITIALISER)
+    return Fate.RULE, rule.name if rule else INHERITED
 
 
 def sums_up(calls: Sequence[CommCall]) -> bool:

@@ -16,7 +16,7 @@ from firstnan.dump.records import Direction, RecordName
 from firstnan.dump.view import MaskRole, Watch
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.scan.forms import read, sound
-from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt
+from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt, records_in
 from firstnan.read.scan.search import Text, translate, view
 
 _NO_NUMBER, _EXTREME, _FOREIGN = b"Z", b"Y", b"\0"
@@ -42,6 +42,11 @@ NEGATIVE = b"MYZZ:Z-Z"
 """In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
 _NULL = b'"Max": n'
 _PLACEHOLDER = b'_index": '
+_BAD_MAX = (b'"Max": N', b'"Max": I', b'"Max": -I')
+_TEXTS = (b'"Max": "', b'"Min": "')
+_MIN_NAN, _MIN_INF, _MIN_NEGATIVE = b'"Min": N', b'"Min": I', b'"Min": -I'
+_BAD_ENDS = b"Ny"
+"""Last letters of NaN and Infinity."""
 _MINUS_INFINITY = b"-Infinity,\n"
 _DTYPE = b'"dtype": "'
 _KEYS = {indent: b" " * indent + b'"Max": ' for indent in range(5, 64)}
@@ -171,6 +176,7 @@ class Sieve:
         name = buffer.name(begin)
         operator = self._operator(name)
         if operator.role is MaskRole.IGNORES:
+            self.watch.ignored_mask(operator.name, name.decode("ascii"), self._least(buffer, begin, stop))
             return True
         if operator.role is MaskRole.OPEN or b"\\" in name:
             return False
@@ -179,25 +185,51 @@ class Sieve:
         if text.find(b'\n    "out": ', begin, stop) >= 0:
             return False
         written: list[float] = []
-        is_read = False
+        count = 0
         while 0 <= hit < stop:
             largest = _largest_beside(buffer, begin, hit)
             if largest is None:
                 return False
+            count += 1
             if 0 <= output < hit:
                 written.append(largest)
             elif not self.watch.knows_mask(largest):
                 return False
-            else:
-                is_read = True
             hit = self._shadow_text.find(NEGATIVE, hit + 1, stop)
-        if written and operator.role is MaskRole.PASSES and not is_read:
+        if written and operator.role is MaskRole.PASSES and count == len(written):
             return False
         if written:
-            self.watch.wrote_mask(operator.name, name.decode("ascii"), written)
+            self.watch.wrote_mask(operator.name, name.decode("ascii"), written, count)
         else:
-            self.watch.read_mask(name.decode("ascii"))
+            self.watch.read_mask(name.decode("ascii"), count)
         return True
+
+    # -- how many ---------------------------------------------------------------------------------------
+
+    def nonfinite(self, buffer: Buffer, start: int, end: int) -> int:
+        """Tensors of a checked part whose Max or Min is not finite, told by their lines."""
+        shadow = self._shadow_text
+        if shadow.find(UNUSUAL, start, end) < 0 and shadow.find(NEGATIVE, start, end) < 0:
+            return 0
+        if any(buffer.text.find(text, start, end) >= 0 for text in _TEXTS):
+            records = records_in(buffer.text, start, end)
+            return sum(self._own.build(*sound(text_of(buffer, *place)), 0).nonfinite for place in records)
+        counts = [buffer.text.count(line, start, end) for line in _BAD_MAX]
+        alone = [_MIN_INF, _MIN_NEGATIVE]
+        if buffer.text.count(_MIN_NAN, start, end) != counts[0]:  # a NaN hides the number on both lines, as a rule
+            alone.append(_MIN_NAN)
+        return sum(counts) + sum(self._least(buffer, start, end, line, alone=True) for line in alone)
+
+    def _least(self, buffer: Buffer, start: int, end: int, line: bytes = _MIN_NEGATIVE, *, alone: bool = False) -> int:
+        """Tensors with this Min; ``alone``: whose Max is a number."""
+        data, text = buffer.data, buffer.text
+        count = 0
+        hit = text.find(line, start, end)
+        while hit >= 0:
+            above = data.rfind(b"\n", start, hit) - 2  # the last character of the value on the line above
+            count += not alone or data[above] not in _BAD_ENDS
+            hit = text.find(line, hit + 1, end)
+        return count
 
 
 def _begin(text: Text, start: int, hit: int) -> int:

@@ -57,6 +57,8 @@ class ScannedDump:
         self._watch = watch
         self._sieve = Sieve(watch)
         self._suspect: int | None = None
+        self._nonfinite: list[int] = []
+        """Non-finite tensors of each region, from the first suspect on."""
         self._saturated: int | None = None
         self._unfinished: list[tuple[int, RecordName]] = []
         self._has_apis = False
@@ -101,6 +103,7 @@ class ScannedDump:
             last=parse_name(last[0].full_name(last[1])),
             suspect=suspect,
             saturated=self._saturated,
+            nonfinite=self._watch.passed + sum(self._nonfinite),
         )
 
     def _region(self, buffer: Buffer, start: int, end: int, offset: int) -> None:
@@ -123,15 +126,17 @@ class ScannedDump:
         self._sieve.placeholders(buffer, start, end)
         if self._has_float16 and self._saturated is None:
             self._saturated = self._sieve.saturated(buffer, start, end, first)
-        rest = start
+        rest, bad = start, start
         if self._suspect is None:
             found = self._sieve.suspect(buffer, start, end, first)
-            rest = end
+            rest = bad = end
             if found is not None:
                 rest, self._suspect = found
+                bad = text.rfind(RECORD, start, rest)
         if self._suspect is not None:
             self._calls.look(buffer, offset, start, end)
         self._sieve.absent(buffer, rest, end)
+        self._nonfinite.append(self._sieve.nonfinite(buffer, bad, end) if bad < end else 0)
         self._file.add(offset + start, end - start, count)
 
     def _look_at_first(self, buffer: Buffer, start: int, end: int) -> None:
@@ -254,6 +259,17 @@ class ScannedDump:
 
     def _record(self, index: int) -> Record:
         return self.records(index, index + 1)[0]
+
+    def nonfinite_from(self, start: int) -> int:
+        regions = self._file.regions
+        place = next((at for at, region in enumerate(regions) if region.first >= start), len(regions))
+        count = sum(self._nonfinite[place:])
+        stop = regions[place].first if place < len(regions) else self._file.records
+        for buffer, region in self._file.parts(start, stop):
+            begin, _ = _skip(buffer, region, start)
+            self._sieve.check(buffer, begin, region.size)
+            count += self._sieve.nonfinite(buffer, begin, region.size)
+        return count
 
     def passes(self) -> tuple[int | None, int | None]:
         first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)

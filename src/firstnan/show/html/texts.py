@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from firstnan.answer.accounts import Accounts
 from firstnan.answer.model import BenignRule, Report
 from firstnan.dump.language import Language
 from firstnan.dump.printable import show
@@ -79,6 +80,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "alternatives": blocks.section(part("alternatives")) + blocks.section(part("consequences")),
         "contained": _contained(report, language),
         "benign": _benign(report, language),
+        "accounts": _accounts(report.accounts, language),
         "input": _input(part("input")),
         "replayed": [
             {"title": section.title, "blocks": blocks.section(section)}
@@ -223,6 +225,24 @@ def _benign(report: Report, language: Language) -> Json:
     rows = ((_rule(rule, language), data(rule.example, limit=160)) for rule in report.benign)
     names = ("html.column.rule", "html.column.example")
     return blocks.table(blocks.grid([text(name, language) for name in names], rows))
+
+
+def _accounts(accounts: Accounts, language: Language) -> Json:
+    """What became of every non-finite value, one row for each reason."""
+    if not accounts.entries:
+        return None
+    rows = (
+        (
+            Span(text(f"account.{entry.account.value}", language)),
+            Span(text(f"fate.{entry.fate.value}", language)),
+            data(entry.rule),
+            Span(str(entry.count), is_data=True),
+            data(entry.example, limit=160),
+        )
+        for entry in accounts.entries
+    )
+    names = ("account", "reason", "rule", "values", "example")
+    return blocks.table(blocks.grid([text(f"html.column.{name}", language) for name in names], rows, (3,)))
 
 
 def _rule(rule: BenignRule, language: Language) -> Span:

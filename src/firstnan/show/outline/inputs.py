@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
+from firstnan.answer.accounts import Account, Accounts
 from firstnan.answer.model import Note, Report, Verdict, Where
 from firstnan.dump.language import Language
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.show.outline.headline import CauseGroup, ranks_words
-from firstnan.show.outline.model import Block, Field, Item, Paragraph, Section, Span, Tone, data, sentence
+from firstnan.show.outline.model import Block, Field, Item, Line, Paragraph, Section, Span, Tone, data, sentence
 from firstnan.show.reporter import Settings, View
 from firstnan.words import Words, text
 
@@ -93,6 +94,8 @@ def input_section(report: Report, groups: Sequence[CauseGroup], settings: Settin
             ),
         ),
     ]
+    if report.accounts.values:
+        fields.append(Field(text("label.accounts", language), accounts_line(report.accounts, language)))
     if looked.missing_ranks:
         missing = Span(format_ranges(looked.missing_ranks), Tone.WARN, is_data=True)
         fields.append(Field(text("label.missing_ranks", language), (missing,)))
@@ -108,6 +111,18 @@ def input_section(report: Report, groups: Sequence[CauseGroup], settings: Settin
             fields.append(Field(text("label.ignored", language), (data(", ".join(_names(ignored)), limit=120),)))
     told = {ProblemKind.TRUNCATED} if answer else set[ProblemKind]()
     return Section(text("section.input", language), (*fields, *_problem_items(harmless, told, settings)))
+
+
+def accounts_line(accounts: Accounts, language: Language) -> Line:
+    """How many values stand in each account."""
+    balance = accounts.balance
+    parts = [
+        text("label.accounts_part", language, count=count, account=Words(text(f"account.{account.value}", language)))
+        for account in Account
+        if (count := balance.of(account))
+    ]
+    listed = Words(text("label.comma", language).join(parts))
+    return sentence("label.accounts_sum", language, values=accounts.values, parts=listed)
 
 
 def _names(problems: Sequence[Problem]) -> list[str]:

@@ -102,6 +102,7 @@ function asidePart() {
   if (told.alternatives.length) piece(word("section.alternatives"), null, blocks(told.alternatives));
   if (told.contained) piece(word("section.contained"), null, table(told.contained));
   if (told.benign) piece(word("section.benign"), word("html.benign.what"), table(told.benign));
+  if (told.accounts) piece(word("html.accounts.title"), word("html.accounts.what"), table(told.accounts));
   return pieces.length ? part("aside", word("html.nav.aside"), pieces) : null;
 }
 

@@ -1,0 +1,156 @@
+"""What became of every non-finite value of one rank, as far as the rank alone can tell.
+
+The decisions are those of :mod:`.defuse` and :mod:`.sinks`; here each recorded value is put under one of them.
+
+Rules, each tested under its name:
+
+``a_record_shares_its_fate``
+    What a record took in and gave that is not legal goes where the record's outcome says.
+``a_repeated_value_shares_its_fate``
+    What a module's record only repeats has the fate of the record inside that holds the same value.
+``an_unread_value_needs_a_backward_pass``
+    That nobody reads a value is harmless where a backward pass follows: it would show it. Otherwise it is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from firstnan.answer.accounts import Fate
+from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.operators.table import OperatorKind
+from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Tally
+from firstnan.rank.taint.legality import BUFFER_ARGUMENT, fate_of_passed
+from firstnan.rank.taint.sinks import Outcome
+
+FIRST_LOOK = "first_look"
+"""Stands for the rules of the first look (:mod:`firstnan.rank.suspects`), where it passed values over one by one."""
+
+
+MAX_TALLIES = 128
+"""Groups of values that are told apart by the calls that they enter."""
+
+
+class Totals(Struct, frozen=True):
+    """What is counted of a rank whose records were not all followed."""
+
+    all: int
+    """All non-finite values of the rank."""
+    beyond: int
+    """Those behind the horizon."""
+
+
+class _Known(NamedTuple):
+    """What values of one tally have in common."""
+
+    fate: Fate
+    rule: str = ""
+    calls: tuple[int, ...] = ()
+    own: bool = False
+
+
+def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], totals: Totals) -> tuple[Tally, ...]:
+    """The rank's non-finite values by their fate; :attr:`Fate.CAUSE` stands for what matters on this rank."""
+    counts: dict[_Known, tuple[int, str, int]] = {}
+
+    def add(known: _Known, name: str, index: int, count: int = 1) -> None:
+        if known not in counts and len(counts) >= MAX_TALLIES and known.calls:
+            known = next(reversed([one for one in counts if one.calls]), known)
+        before, example, first = counts.get(known, (0, name, index))
+        counts[known] = (before + count, example, first)
+
+    finished = {event.index: event for event in events}
+    by_value: dict[tuple[object, ...], _Known] = {}
+    repeated: list[tuple[Record, TensorStat]] = []
+    for record in flow.records:
+        bad = [tensor for tensor in record.tensors if tensor.is_recorded_bad]
+        if not bad:
+            continue
+        illegal = flow.illegal.get(record.index, ())
+        own = _of_record(flow, record, found.get(record.index), finished.get(record.index))
+        for tensor in bad:
+            known = own if any(tensor is one for one in illegal) else _legal(flow, record, tensor, own)
+            if known is None:
+                repeated.append((record, tensor))
+                continue
+            add(known, record.name.full, record.index)
+            by_value[_key(tensor)] = known
+    for record, tensor in repeated:
+        add(by_value.get(_key(tensor)) or _unread(flow, record.index), record.name.full, record.index)
+    left = totals.all - totals.beyond - sum(count for count, _, _ in counts.values())
+    if left:
+        add(_Known(Fate.RULE, FIRST_LOOK), "", 0, left)
+    if totals.beyond:
+        add(_Known(Fate.BEHIND), "", flow.horizon or 0, totals.beyond)
+    return tuple(
+        Tally(one.fate, count, one.rule, example, first, one.own, one.calls)
+        for one, (count, example, first) in counts.items()
+    )
+
+
+def _of_record(flow: Flow, record: Record, outcome: Outcome | None, event: Event | None) -> _Known | None:
+    """a_record_shares_its_fate; None: its values are in no chain."""
+    if record.name.full in flow.excluded:
+        return _Known(Fate.REJECTED)
+    rule = flow.book.find(record.name, OperatorKind.IGNORED)
+    if rule is not None:
+        return _Known(Fate.RULE, rule.name)
+    if record.index in flow.unfilled:
+        return _Known(Fate.MEMORY)
+    if outcome is None:
+        return _Known(Fate.CAUSE) if record.name.kind is RecordKind.PARAMETERS_GRAD else None
+    endings = outcome.endings if event is None else event.endings | outcome.endings
+    calls = {*outcome.calls, record.index} if flow.sends_bad.get(record.index) else outcome.calls
+    if endings & LIVE_ENDINGS:
+        return _Known(Fate.CAUSE)
+    if calls:
+        return _Known(Fate.CAUSE, calls=tuple(sorted(calls)))
+    if Ending.OPEN in endings:
+        return _Known(Fate.NO_RESULT, own=event is not None and event.kind is EventKind.BIRTH)
+    if Ending.BEYOND in endings:
+        return _Known(Fate.BEHIND)
+    if Ending.ISLAND in endings:
+        return _Known(Fate.ISLAND)
+    if Ending.UNREAD in endings:
+        return _unread(flow, record.index)
+    return _Known(Fate.SELECTED if Ending.SELECTED in endings else Fate.SATURATED)
+
+
+def _unread(flow: Flow, index: int) -> _Known:
+    """an_unread_value_needs_a_backward_pass."""
+    if index in flow.closed:
+        return _Known(Fate.IN_MODULE)
+    is_shown = flow.structure.last_backward is not None and index < flow.structure.last_backward
+    return _Known(Fate.UNREAD if is_shown else Fate.NO_READER)
+
+
+def _legal(flow: Flow, record: Record, tensor: TensorStat, own: _Known | None) -> _Known | None:
+    """A value that stands in no chain, or is legal."""
+    if own is not None and own.fate in (Fate.REJECTED, Fate.RULE):
+        return own
+    if flow.book.is_(record.name, OperatorKind.INITIALISER) and own is not None and own.fate is Fate.CAUSE:
+        return own  # somebody read the memory before it was written
+    if (
+        tensor.state is ValueState.NEG_INF
+        or not tensor.state.is_bad
+        or flow.book.is_(record.name, OperatorKind.OBSERVER)
+    ):
+        return _Known(*fate_of_passed(record, (tensor,), flow.book))
+    if flow.book.is_(record.name, OperatorKind.INITIALISER) or record.index in flow.calls or _is_buffer(tensor):
+        return _Known(Fate.MEMORY)
+    return None
+
+
+def _is_buffer(tensor: TensorStat) -> bool:
+    return f"{tensor.slot}.".startswith(f"{BUFFER_ARGUMENT}.")
+
+
+def _key(tensor: TensorStat) -> tuple[object, ...]:
+    """What a value and its repetition have in common."""
+    is_nan = tensor.state is ValueState.NAN
+    return tensor.state, tensor.numel, None if is_nan else tensor.max, None if is_nan else tensor.min
