@@ -10,6 +10,7 @@ from made_runs import INF, NAN, Rank, Run, group, named, t, the_cause
 from firstnan.answer.model import MechanismKind, Verdict
 from firstnan.dump.problems import ProblemKind
 from firstnan.rank.surroundings import neighbours
+from firstnan.run import dispatch
 
 LONG = 600
 """More records than are looked at whole."""
@@ -100,6 +101,7 @@ def test_only_the_answer_shows_what_stands_around(tmp_path: Path, monkeypatch: p
     whole = neighbours.near_records
     monkeypatch.setattr(neighbours, "near_records", lambda records, of: read.append(len(records)) or whole(records, of))
     monkeypatch.setattr(neighbours, "MAX_RANKS", 2)
+    monkeypatch.setattr(dispatch, "FEW", 2)
     report = run.analyze(tmp_path)
     assert named(report) == [(3, born)]
     assert [one.rank for one in report.surroundings] == [3, 0]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.records import Record
-from firstnan.dump.view import RankView
 from firstnan.operators import table
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.suspects import Lookout
@@ -27,12 +26,12 @@ def whole(folder: RankFolder) -> tuple[WholeDump, Lookout]:
     return WholeDump(full_reader.read(folder), watch), watch
 
 
-def seen(view: RankView, watch: Lookout) -> dict[str, object]:
+def seen(view: ScannedDump | WholeDump, watch: Lookout) -> dict[str, object]:
     """Everything a view can be asked, in a form in which NaN is equal to NaN."""
     over = view.overview
     watch.counting = False
     records = view.records(0, over.end)
-    held = view.calls()
+    held, prints = view.calls(), view.prints()
     suspects = []
     at = over.suspect
     while at is not None:
@@ -52,6 +51,7 @@ def seen(view: RankView, watch: Lookout) -> dict[str, object]:
             (held.index(at), held.is_bad(at), held.name(at), held.record(at).name.full, _identity(held.likes[kind]))
             for at, kind in enumerate(held.kind_of)
         ],
+        "sent": [(one.stem, one.key, one.count, one.sent, one.activations) for one in prints.calls],
         "early calls": [held.before(index) for index in range(over.end + 1)],
     }
 

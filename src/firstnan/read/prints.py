@@ -256,7 +256,7 @@ class SeriesBuilder:
         self.places = array("Q")
         self.received = array("I")
         self.activations = 0
-        self._sent = array("I")
+        self.sent = array("I")
         self._checksums = array("I")
         self._inconsistent: list[int] = []
 
@@ -268,7 +268,7 @@ class SeriesBuilder:
             if not is_consistent(call, rank):
                 self._inconsistent.append(len(self.places))
         if call.kind is CallKind.SEND:
-            self._sent.append(digest_of(call.sent))
+            self.sent.append(digest_of(call.sent))
         compared = call.sent if call.kind is CallKind.SEND else call.received
         known = [one.checksum for one in compared if one.checksum is not None]
         if known or self._checksums:
@@ -284,7 +284,7 @@ class SeriesBuilder:
             self.stem,
             self.key,
             struct.pack(f"<{len(self.places)}Q", *self.places),
-            packed_column(self._sent) if any(self._sent) else b"",
+            packed_column(self.sent) if any(self.sent) else b"",
             packed_column(self.received) if any(self.received) else b"",
             packed_column(self._checksums),
             self.activations,

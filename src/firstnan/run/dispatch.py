@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FEW = 64
+"""Ranks around whose events all records are kept at once."""
+
 
 def find(paths: Sequence[Path], options: Options, engines: Engines, *, whole: bool = True) -> Layout:
     """The ranks and steps at the paths that are asked for, from every node that holds some.
@@ -142,7 +145,8 @@ class RankFiles:
 
     def survey(self, progress: Progress | None) -> list[RankSummary]:
         """The first pass: a summary of every rank."""
-        work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops)
+        few = len(self.folders) <= FEW
+        work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops, few=few)
         return at_each(self.folders, work, rank_passes.lost, self.engines, progress, Sharing().summary)
 
     def answers(self, questions: Collection[Question]) -> list[RankSummary]:

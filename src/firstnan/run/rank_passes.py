@@ -30,16 +30,23 @@ if TYPE_CHECKING:
     from firstnan.rank.in_memory import WholeDump
     from firstnan.rank.magnitudes import Magnitudes
 
+SMALL = 1 << 20
+"""Bytes of a file that is soon read twice."""
 View = Union[ScannedDump, "WholeDump"]
 
 T = TypeVar("T")
 
 
-def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str]) -> RankSummary:
-    """The first look at a rank."""
+def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, few: bool) -> RankSummary:
+    """The first look at a rank.
+
+    ``few``: the report can show the records around the events of all ranks. Else a second look at a small file costs
+    less than keeping them for every rank.
+    """
     if folder.file is FileKind.SAVED:
         return _saved(folder)
-    return _look(folder, book, excluded, whole=False, first=True)
+    nearby = few or folder.dump_bytes > SMALL
+    return _look(folder, book, excluded, whole=False, nearby=nearby, prints=True)
 
 
 def survey_all(
@@ -195,14 +202,14 @@ def _look(
     *,
     whole: bool,
     disproved: frozenset[int] = frozenset(),
-    first: bool = False,
+    nearby: bool = True,
+    prints: bool = False,
 ) -> RankSummary:
-    """``first``: fingerprints are kept, and what only an answer shows is not."""
     callers = Callers(folder)
 
     def use(view: View, watch: Lookout) -> RankSummary:
-        summary = look(view, watch, callers, whole=whole, disproved=disproved, nearby=not first)
-        return replace(summary, prints=view.prints()) if first else summary
+        summary = look(view, watch, callers, whole=whole, disproved=disproved, nearby=nearby)
+        return replace(summary, prints=view.prints()) if prints else summary
 
     return _with_guard(folder, _with(_read(folder, book, excluded, use), callers.problems))
 

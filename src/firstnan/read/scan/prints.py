@@ -54,7 +54,10 @@ KEPT = 512
 class _Kind:
     """Calls that differ only in number and values: their text, and where their tensors are."""
 
-    __slots__ = ("before", "counts", "digests", "is_floating", "number", "places", "results", "series", "stem", "tail")
+    __slots__ = (
+        "before", "counts", "digests", "is_floating", "number", "places", "results", "sends", "sent", "series", "stem",
+        "tail",
+    )  # fmt: skip
 
     def __init__(
         self, number: int, stem: bytes, tail: bytes, results: int, series: SeriesBuilder, *, floats: bool, counts: bool
@@ -69,7 +72,8 @@ class _Kind:
         self.results = results
         """Bytes of the tail before the results."""
         self.series = series
-        self.places, self.digests = series.places.append, series.received.append
+        self.places, self.digests, self.sent = series.places.append, series.received.append, series.sent.append
+        self.sends = series.key.kind is CallKind.SEND
         self.is_floating = floats
         self.counts = counts
         """False: integers, or a result that says nothing."""
@@ -87,6 +91,8 @@ class PrintsReader:
         self._regions: list[tuple[int, int, int]] = []
         self._records = RecordBuilder()
         self._kinds: list[_Kind] = []
+        self._slow: set[int] = set()
+        """Numbers of kinds that have to be read in full."""
 
     def finish(self) -> RankPrints:
         """The fingerprints of everything that was passed."""
@@ -167,6 +173,9 @@ class PrintsReader:
                     kind.places(offset + begin)
                     add(offset + begin, kind.number)
                     kind.digests(crc32(window[result:hit]) if kind.counts else UNUSABLE)
+                    if kind.sends:
+                        given = _FIRST.match(data, data.find(_DTYPE, begin, tail)) if kind.is_floating else None
+                        kind.sent(UNUSABLE if given is None else crc32(data[given.start(1) : given.end(2)]))
                     if result < backward and kind.is_floating and data.find(b",", result, data.find(b"]", result)) > 0:
                         kind.series.activations += 1
                     if kind is not kinds[0]:
@@ -207,9 +216,11 @@ class PrintsReader:
         was, builder.backward = builder.backward, builder.backward or begin > backward
         builder.call(record, offset + begin)
         builder.backward = was
-        if len(self._kinds) < MOST_KINDS:
+        if len(self._kinds) < MOST_KINDS and number not in self._slow:
             kind = self._kind(buffer, begin, stop, record, number)
-            if kind is not None:
+            if kind is None:
+                self._slow.add(number)
+            else:
                 self._kinds.insert(0, kind)
         return stop
 
@@ -220,13 +231,11 @@ class PrintsReader:
         if len(found) != 1 or len(record.inputs) > 1 or not record.outputs:
             return None
         call = found[0]
-        if (
-            gives_list(call.api)
-            or call.kind is CallKind.SEND
-            or (call.rooted is Root.SENDS and call.root == builder.rank)
-        ):
+        if gives_list(call.api) or (call.rooted is Root.SENDS and call.root == builder.rank):
             return None
-        if call.received not in ((), record.outputs[:1]) or any(tensor.checksum for tensor in record.outputs):
+        if call.received not in ((), record.outputs[:1]) or (call.kind is CallKind.SEND and call.sent != record.inputs):
+            return None
+        if any(tensor.checksum for tensor in (*record.inputs, *record.outputs)):
             return None
         data = buffer.data
         named = data.find(b"\n", begin + len(RECORD), stop)
