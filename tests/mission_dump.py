@@ -1,4 +1,7 @@
-"""A small dump in exactly the illustrative format of the mission text: four ranks, float16 overflow on rank 2."""
+"""A small dump in exactly the form of the mission text: four ranks, float16 overflow on rank 2.
+
+The mission text is the skill text that skills/nan-overflow-detection implements (dump format, section 14).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mission's text from end to end: its illustrative dump in, its two files out, with exactly its fields."""
+"""The skill text that skills/nan-overflow-detection implements, from end to end: its dump in, its two files out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_order_in_the_file_decides_not_the_numbers_in_names(
 
 
 def test_a_rejected_candidate_gives_the_next(dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The mission's step 6: when the first candidate is ruled out, go on with those behind it."""
+    """Step 6 of the skill text: when the first candidate is ruled out, go on with those behind it."""
     target = tmp_path / "single_rank_trace.json"
     run(capsys, "trace", dump, "--rank", "2", "--exclude-op", "Torch.ops.aten.matmul_0_0", "-o", target)
     first = json.loads(target.read_text("utf-8"))["first_anomaly"]

@@ -1,4 +1,4 @@
-"""What decides: the fourteen points of the design, a test each, through the whole program."""
+"""What decides (docs/architecture.md, "Values" to "Mechanism and confidence"): a test for each point, whole program."""
 
 from __future__ import annotations
 

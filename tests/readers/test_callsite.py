@@ -1,4 +1,4 @@
-"""Call chain and code location (format document, section 10)."""
+"""Call chain and code location (dump format, section 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where steps and ranks are (format document, section 2)."""
+"""Where steps and ranks are (dump format, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names are taken apart from the right (format document, section 6)."""
+"""Names are taken apart from the right (dump format, section 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a record: tensors, scalars, groups, P2P operations (format document, sections 4, 5, 12, 14)."""
+"""What stands in a record: tensors, scalars, groups, P2P operations (dump format, sections 4, 5, 12, 14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mission's two files, with exactly the fields of its text."""
+"""The two files of the skill text that skills/nan-overflow-detection implements, with exactly its fields."""
 
 from __future__ import annotations
 

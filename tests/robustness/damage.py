@@ -15,7 +15,7 @@ from typing import Any
 LARGE = int(os.environ.get("FIRSTNAN_TEST_LARGE_MB", "20")) << 20
 """Bytes of the huge files; 100 MB where a long run is wanted."""
 BUFFER = 8187
-"""Where a writer that is killed while rewriting leaves the file (format document, section 11)."""
+"""Where a writer that is killed while rewriting leaves the file (dump format, section 11)."""
 
 
 class Effect(Enum):

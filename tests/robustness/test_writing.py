@@ -131,7 +131,7 @@ def test_a_disk_that_fills_up_halfway(root: Path, tmp_path: Path, option: str) -
     limited = f'ulimit -f 1; firstnan ranks "$root" {option} "$target" 2>&1 | cat; exit ${{PIPESTATUS[0]}}'
     ended = shell(limited, root=root, target=target)
     if option == "--mission-file" and ended.returncode == 1:
-        pytest.skip("the mission's file is smaller than the limit")
+        pytest.skip("the file is smaller than the limit")
     assert ended.returncode == 2
     assert ended.stdout.startswith(f"firstnan: '{target}' could not be written: ")
     assert target.read_text() == "old"

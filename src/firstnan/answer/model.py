@@ -150,7 +150,7 @@ class MatchState(Enum):
     MATCHED = "matched"
     """All members that are there agree in API, dtype, size and number of calls."""
     BY_NAME = "by_name"
-    """Groups are not recorded: put together by record name, as in the mission text."""
+    """Groups are not recorded: put together by record name (dump format, section 14)."""
     PARTIAL = "partial"
     """Some members of the group have no such call (absent rank, cut file)."""
     DOUBTFUL = "doubtful"
@@ -173,7 +173,7 @@ class SymptomKind(Enum):
 
 
 class Note(Struct, frozen=True):
-    """One sentence for people: a key of ``messages/`` and the numbers in it."""
+    """One sentence for people: a key of ``words/`` and the numbers in it."""
 
     key: str
     params: Mapping[str, NoteValue] = field(default_factory=dict)

@@ -136,7 +136,7 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], 
 
 
 def _place_confidence(event: Event) -> Confidence:
-    """How sure the place is: no surer than the weakest link on the value's way (design, section 5)."""
+    """How sure the place is: no surer than the weakest link on the value's way."""
     if event.guess is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}:
         return Confidence.POSSIBLE
     if event.kind is EventKind.BIRTH:

@@ -51,8 +51,9 @@ def options(arguments: argparse.Namespace) -> Options:
 def form(arguments: argparse.Namespace) -> Format:
     """The form asked for; without ``--format`` the name of the output file tells it.
 
-    ``cross_rank_analysis.json`` and ``single_rank_trace.json`` are the mission's forms for the commands ranks and
-    trace; ``.json``, ``.md`` and ``.html`` say what they are; ``.txt``, ``.log`` and no suffix are text.
+    ``cross_rank_analysis.json`` and ``single_rank_trace.json`` are the files that skills/nan-overflow-detection wants
+    of the commands ranks and trace; ``.json``, ``.md`` and ``.html`` say what they are; ``.txt``, ``.log`` and no
+    suffix are text.
 
     Raises:
         UsageError: another suffix.

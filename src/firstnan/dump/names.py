@@ -1,9 +1,9 @@
-"""Record names, taken apart from the right (format document, section 6).
+"""Record names, taken apart from the right (dump format, section 6).
 
 ====================================================  ===========================================
 ``Functional.linear.0.forward``                       API: the number stands before the direction
 ``Module.layers.0.fc.Linear.forward.0``               module: after it
-``Module.layers.0.fc.Linear.0.forward``               module in old dumps: before it
+``Module.layers.0.fc.Linear.0.forward``               read too; no version seen writes it
 ``Module.layers.0.fc.Linear.parameters_grad[.k]``     gradients of a module's own parameters
 ``Primitive.matmul.MatMul.0.forward``                 MindSpore: a name of two parts
 ``Distributed.all_reduce_0_0``                        the form in public descriptions (section 14)

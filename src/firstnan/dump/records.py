@@ -35,7 +35,7 @@ class RecordKind(Enum):
 
 
 class RecordName(Struct, frozen=True):
-    """A record's name, taken apart from the right (format document, section 6)."""
+    """A record's name, taken apart from the right (dump format, section 6)."""
 
     full: str
     kind: RecordKind

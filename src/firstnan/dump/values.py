@@ -1,7 +1,7 @@
-"""What a recorded value means: value states, dtype limits and arithmetic bounds.
+"""What a recorded value means: value states and the limits of dtypes.
 
 Judged by Max and Min only: Mean and Norm overflow by themselves while every element is finite
-(format document, section 5).
+(dump format, section 5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the arguments of a communication record mean: which is an input, which a result.
 
 ``output`` of a ``Distributed.*`` record is a re-read of its arguments after the call, not a return
-value (format document, section 7.2); a receive buffer is not an input. The table :data:`ROLES`
+value (dump format, section 7.2); a receive buffer is not an input. The table :data:`ROLES`
 holds one row per API; :func:`calls` turns a record into typed :class:`CommCall` values.
 """
 
@@ -150,7 +150,7 @@ ROLES: dict[str, Role] = {
         Role("irecv", ("tensor", "src", "group", "tag", "group_src"), None, "tensor", kind=CallKind.RECEIVE, peer=_SRC),
     )
 }  # fmt: skip
-"""Format document, section 7.2, and section 12 for MindSpore's ``comm_func``."""
+"""Dump format, section 7.2, and section 12 for MindSpore's ``comm_func``."""
 
 
 def role(family: str) -> Role:
@@ -221,7 +221,7 @@ def is_communication(record: Record) -> bool:
 
 
 def group_id(ranks: Iterable[int]) -> str:
-    """The id that MSProbe gives a group: CRC-32 of the rank list's text (format document, section 4).
+    """The id that MSProbe gives a group: CRC-32 of the rank list's text (dump format, section 4).
 
     >>> group_id((0, 1))
     '77849d8c'
@@ -276,7 +276,8 @@ def _batch_element(record: Record, op: PeerOp, tensors: tuple[TensorStat, ...]) 
         group_label=op.group,
         sent=tensors if sends else (),
         received=() if sends else tensors,
-        # its output is read when the call returns and normally never again (section 7.3); only the shape counts
+        # its output is read when the call returns and normally never again; only the shape counts (dump format,
+        # section 7.3)
         freshness=Freshness.WORTHLESS,
         peer=op.peer,
         tag=op.tag,
@@ -294,7 +295,7 @@ def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> Comm
     sent = _select(record.inputs, _input_slots(record, role, role.sends))
     received: tuple[TensorStat, ...] = ()
     if not aligned and role.kind is not CallKind.COLLECTIVE:
-        freshness = Freshness.WORTHLESS  # overwritten by a later inner call (section 7.3)
+        freshness = Freshness.WORTHLESS  # overwritten by a later inner call (dump format, section 7.3)
     elif not aligned:
         received, freshness = record.outputs, Freshness.FRESH  # a returned tensor: MindSpore, hand-made formats
     else:
@@ -380,7 +381,7 @@ def _int_argument(record: Record, role: Role, parameter: str) -> int | None:
 
 
 def _rank_argument(record: Record, role: Role, group: tuple[int, ...] | None) -> int | None:
-    """``src``/``dst`` are global ranks, ``group_src``/``group_dst`` positions in the group (section 7.4)."""
+    """``src``/``dst`` are global ranks, ``group_src``/``group_dst`` places in the group (dump format, section 7.4)."""
     wide, local = role.peer
     value = _int_argument(record, role, wide)
     if value is not None:
@@ -424,5 +425,5 @@ def without_stale(call: CommCall) -> CommCall:
 
 
 def may_be_stale(call: CommCall) -> bool:
-    """Whether the recorded result may be older than the data that arrived (format document, section 7.3)."""
+    """Whether the recorded result may be older than the data that arrived (dump format, section 7.3)."""
     return call.kind is not CallKind.SEND and (call.freshness is not Freshness.FRESH or not call.finished)

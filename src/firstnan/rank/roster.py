@@ -1,4 +1,4 @@
-"""All communication calls of one rank, compact: what :mod:`every_call` puts together across ranks."""
+"""All communication calls of one rank, compact: what :mod:`firstnan.step.every_call` puts together across ranks."""
 
 from __future__ import annotations
 

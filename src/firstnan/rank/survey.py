@@ -29,7 +29,7 @@ def look(
     disproved: frozenset[int] = frozenset(),
     nearby: bool = True,
 ) -> RankSummary:
-    """Looks at what can matter of one rank (:mod:`focus`) and keeps what decides.
+    """Looks at what can matter of one rank (:mod:`.window`) and keeps what decides.
 
     ``whole``: at all its records, whether anything is suspected or not. construct.json is asked for only where
     something is suspected. ``disproved``: indices of receives whose recorded result is known to be stale.

@@ -14,7 +14,7 @@ Rules, each tested under its name:
 ``minus_inf_from_nowhere``
     An output with -Inf, no -Inf among the inputs, no -Inf constant, and no rule for the operator: log(0).
 ``gradient_of_a_parameter_comes_last``
-    Its place is not its time in 1.2 to 8.3 (format document, section 8): it counts when nothing else is suspected.
+    Its place is not its time in 1.2 to 8.3 (dump format, section 8): it counts when nothing else is suspected.
 ``unfilled_memory_is_no_suspect``
     What an initialiser returns, and a view of a buffer that nothing filled; who reads it is one.
 """

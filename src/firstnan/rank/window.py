@@ -1,7 +1,7 @@
 """How much of one rank is looked at.
 
 A dump may hold a million records, and what decides stands in a few hundred of them: around the first suspect
-(:mod:`watch`), and around the next ones when the first turns out to be harmless. Whatever reads the file, the same
+(:mod:`.suspects`), and around the next ones when the first turns out to be harmless. Whatever reads the file, the same
 records are looked at, so that the answer does not depend on the reader.
 
 Rules, each tested under its name:

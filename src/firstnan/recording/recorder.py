@@ -244,7 +244,7 @@ class StepRecorder(TorchFunctionMode):
         return value_of(value, kept)
 
     def _outputs(self, result: object, record: str) -> Value:
-        """A tuple is spread, everything else is one element (format document, section 4)."""
+        """A tuple is spread, everything else is one element (dump format, section 4)."""
         is_spread = isinstance(result, tuple) and not hasattr(result, "_fields")
         return self._value(list(result) if is_spread and isinstance(result, tuple) else [result], record, "output")
 

@@ -1,4 +1,4 @@
-"""From the arguments and results of a call to the values that dump.json holds (format document, section 4)."""
+"""From the arguments and results of a call to the values that dump.json holds (dump format, section 4)."""
 
 from __future__ import annotations
 

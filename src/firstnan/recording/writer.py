@@ -125,7 +125,7 @@ def _placement(placement: object) -> dict[str, dict[str, object]]:
 
 
 def _stacks(stacks: Mapping[str, tuple[Place, ...]]) -> dict[str, list[list[str]]]:
-    """Calls from the same place stand together (format document, section 10)."""
+    """Calls from the same place stand together (dump format, section 10)."""
     groups: dict[tuple[Place, ...], list[str]] = {}
     for name, places in stacks.items():
         groups.setdefault(places, []).append(name)

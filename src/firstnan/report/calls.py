@@ -107,8 +107,8 @@ def _collective(answer: StepAnswer, call: MatchedCall) -> CollectiveReport:
 
 
 def _aliased_members(answer: StepAnswer, call: MatchedCall) -> set[int]:
-    """zero_dim_input_shows_the_result (:mod:`propagation`): members with a bad 0-dim input of an in-place call, though
-    nothing bad had happened on them before, while it had on another member."""
+    """zero_dim_input_shows_the_result (:mod:`firstnan.step.spread`): members with a bad 0-dim input of an in-place
+    call, though nothing bad had happened on them before, while it had on another member."""
     first = {o.rank: o.event.index for o in answer.spread.outcomes}
     sent = {r: f.call for r, f in call.members.items() if f.sent is Side.BAD}
     if not all(c.in_place and all(t.shape == () for t in c.sent) for c in sent.values()):

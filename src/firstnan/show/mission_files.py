@@ -1,4 +1,7 @@
-"""The two result files of the mission text: ``cross_rank_analysis.json`` and ``single_rank_trace.json``."""
+"""The two result files, ``cross_rank_analysis.json`` and ``single_rank_trace.json``.
+
+Their form is that of the mission text: the skill text that skills/nan-overflow-detection implements.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from firstnan.dump.language import Language
 
 CROSS_RANK_FILE = "cross_rank_analysis.json"
 SINGLE_RANK_FILE = "single_rank_trace.json"
-"""Names of the two result files of the mission text."""
+"""Names of the two result files of the skill text that skills/nan-overflow-detection implements."""
 
 
 class Format(Enum):

@@ -1,6 +1,6 @@
 """Communication results that are finite and still impossible.
 
-Bounds (design, rule 12), each tested under its name:
+Bounds (docs/architecture.md, "Across ranks"), each tested under its name:
 
 ``moved_within_bounds``    broadcast, gather, all_to_all ... give nothing larger than the largest that was put in.
 ``sum_within_bounds``      SUM: no element is larger than the sum of the members' largest; AVG, MAX: than the largest.

@@ -1,6 +1,6 @@
 """Puts the records of one communication call together across ranks.
 
-Rules (format document, section 7.4), each tested under its name:
+Rules (dump format, section 7.4), each tested under its name:
 
 ``nth_call_of_group_and_api``
     The n-th call of an API in a group on one member is the n-th on the others. Record numbers are per rank:
@@ -14,7 +14,7 @@ Rules (format document, section 7.4), each tested under its name:
 ``batch_element_by_element``
     Each element of ``batch_isend_irecv`` is a message of its own.
 ``unknown_groups_by_name``
-    Where the dump records no groups, records of one name are one call (mission text); marked ``BY_NAME``.
+    Where the dump records no groups, records of one name are one call (section 14); marked ``BY_NAME``.
 ``named_groups_by_label``
     A group with a name but no ranks: its members are the ranks that use the name.
 ``different_counts_are_partial``

@@ -1,6 +1,6 @@
 """Happens-before over all ranks of one step: where bad values began, and how they spread.
 
-Every rank has at most one event that matters, its first live one (design, rule 6). It is its own (a birth or
+Every rank has at most one event that matters, its first live one. It is its own (a birth or
 an entry), or it was received; a rank whose first live event is its own is a root, since nothing bad reached it
 before. Ranks are only compared through communication calls and record names, never by number or folder order.
 
@@ -191,8 +191,8 @@ def _received(
 
 
 def _aliased(rank: int, event: Event, matching: Matching, first: Mapping[int, Event | None]) -> RankOutcome | None:
-    """zero_dim_input_shows_the_result: 8.1.x records a 0-dim tensor's input as it is after an in-place call (format
-    document, section 7.3), so that every member looks like a source; the one that made the value is.
+    """zero_dim_input_shows_the_result: 8.1.x records a 0-dim tensor's input as it is after an in-place call (dump
+    format, section 7.3), so that every member looks like a source; the one that made the value is.
     """
     for call in matching.at(rank, event.index):
         fact = call.members[rank]

@@ -1,6 +1,6 @@
 """Follows bad values through one rank: who wrote them, who read them, where they end.
 
-Rules (design section 5, "What decides"), each tested under its name:
+Rules (docs/architecture.md, "On one rank"), each tested under its name:
 
 ``nearest_open_writer``
     A reader takes its value from the open writers with the same shape and the same Max/Min (all of them),
@@ -31,7 +31,7 @@ Rules (design section 5, "What decides"), each tested under its name:
 ``negation_has_no_record``
     Of a +Inf with no other writer the nearest -Inf with the mirrored numbers is the writer: ``-log(0)``.
 ``written_in_place``
-    ``x[i] = bad`` has no output (format document, section 9): the value is in the first argument from then on.
+    ``x[i] = bad`` has no output (dump format, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
 ``gradients_hold_no_masks``
@@ -182,7 +182,7 @@ class Flow:
             else:
                 self._operator(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
-            self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (section 8)
+            self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
 
     def _rule_out(self, record: Record) -> None:
         bad = [tensor for tensor in record.outputs if tensor.state.is_bad]

@@ -147,7 +147,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     earlier: tuple[Earlier, ...] = ()
     """Records with NaN or Inf before this one that are not the cause, for whoever finds them first."""
     blind: Record | None = None
-    """Births: a record without statistics from which a clean input may come (:mod:`..surroundings.blind_spots`)."""
+    """Births: a record without statistics from which a clean input may come
+    (:mod:`firstnan.rank.surroundings.blind_spots`)."""
     nearby: tuple[NearRecord, ...] = ()
     """The records around this one in short form, for whoever looks at the report."""
 

@@ -4,7 +4,7 @@
 function               removes
 =====================  ====================================================================================
 :func:`read_tensors`   receive buffers, `out=` buffers and the inputs of initialisers: content before the call
-:func:`Legality`       -Inf that masks wrote or that came from outside in mask form, and what inherits it
+:class:`Legality`      -Inf that masks wrote or that came from outside in mask form, and what inherits it
 =====================  ====================================================================================
 """
 

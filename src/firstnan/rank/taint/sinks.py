@@ -336,7 +336,7 @@ def _opens_micro_batch(flow: Flow, event: Event) -> bool:
 
 
 def _origin(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, str | None, Record | None]:
-    """Parameter, batch, uninitialised memory, or something between two records (design, rule 11)."""
+    """Parameter, batch, uninitialised memory, or something between two records."""
     record = event.record
     if event.is_of_a_copy:
         return Origin.BETWEEN_RECORDS, None, _finite_writer(flow, record.index, event.bad_inputs)
@@ -522,5 +522,5 @@ def _was_sent(flow: Flow, event: Event, pending: Iterable[int]) -> bool:
 
 
 def _stale_receives(flow: Flow) -> list[int]:
-    """Receives whose recorded result may be older than the data (format document, section 7.3)."""
+    """Receives whose recorded result may be older than the data (dump format, section 7.3)."""
     return [at for at in sorted(flow.calls) if not flow.receives_bad.get(at) and any(map(may_be_stale, flow.calls[at]))]

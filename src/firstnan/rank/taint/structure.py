@@ -16,7 +16,7 @@ MAX_LEFT_OUT = 12
 NEAREST = 64
 """Records next to a call among which one of backward or forward is looked for."""
 MAX_DEPTH = 1000
-"""Longest call chain that is followed; construct.json may hold cycles (format document, section 10)."""
+"""Longest call chain that is followed; construct.json may hold cycles (dump format, section 10)."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Structure:
         return self.last_backward is not None and index > self.last_backward
 
     def in_update(self, name: str) -> bool:
-        """Inside gradient clipping or the optimizer, as construct.json tells (format document, section 10)."""
+        """Inside gradient clipping or the optimizer, as construct.json tells (dump format, section 10)."""
         return any(parent in ("optimizer", "clip_grad") for parent in self.ancestors(name))
 
     def in_backward(self, index: int) -> bool:
@@ -137,7 +137,7 @@ class Structure:
     def twin(self, record: Record) -> Record | None:
         """The forward record of a backward record's call.
 
-        The number is the same in every version for APIs (format document, section 6).
+        The number is the same in every version for APIs (dump format, section 6).
         """
         return self.by_name.get(record.name.full.replace(".backward", ".forward"))
 
@@ -166,7 +166,7 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView, fin
             previous = top = None  # what stands in a gap may have come between
         expected = record.index + 1
         if kind is RecordKind.PARAMETERS_GRAD:
-            continue  # its place is not its time in 1.2 to 8.3 (section 8)
+            continue  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if is_communication(record):
             continue  # recorded as forward in backward too: what follows it there is no new beginning
         if direction is Direction.BACKWARD:

@@ -21,7 +21,7 @@ from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
 
 MEGATRON_COUNTER = "megatron_micro_step_number"
-"""A key of construct.json that is no record (format document, section 10)."""
+"""A key of construct.json that is no record (dump format, section 10)."""
 MAX_CHAIN = 1000
 """Parents that are followed from one record."""
 
@@ -29,7 +29,7 @@ MAX_CHAIN = 1000
 def parents(folder: RankFolder) -> tuple[Mapping[str, str | None], tuple[Problem, ...]]:
     """construct.json of one rank: record name to the name of its caller, None where there is none.
 
-    Every form of a value counts (format document, section 10): ``"Module.a.Linear.forward.0"``;
+    Every form of a value counts (dump format, section 10): ``"Module.a.Linear.forward.0"``;
     ``null`` and ``""`` for none; ``["Module...", 3]`` and ``[null, 3]`` with the micro-step.
 
     A file that is cut or has lost a part gives nothing: a record that is absent from it would look like one without
@@ -64,7 +64,7 @@ def callers_in(top: Mapping[str, object]) -> tuple[dict[str, str | None], int]:
 def read(folder: RankFolder, names: Collection[str]) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
     """Chain, stack and location for the given records of one rank; every name gets a call site.
 
-    Only forward calls have a stack (format document, section 10): a backward record takes the stack of
+    Only forward calls have a stack (dump format, section 10): a backward record takes the stack of
     the forward call with its number, and gradients of parameters that of their module.
     """
     if folder.file is FileKind.SAVED:
@@ -157,7 +157,7 @@ def _chain(name: str, forwards: tuple[str, ...], callers: Mapping[str, str | Non
 
     A backward record without a caller of its own has those of its forward call; gradients of parameters
     have the module. A recomputed forward may name a backward record as its caller, so that loops occur
-    in sound dumps (format document, section 10).
+    in sound dumps (dump format, section 10).
     """
     chain = [name]
     seen = {name}

@@ -19,15 +19,15 @@ from firstnan.read.scan.record_index import Doubt
 MAX_SEARCHES = 256
 """Names that are searched and not found; further ones count as names without a caller."""
 _GRADIENTS = ".parameters_grad"
-"""Gradients of parameters are not in the file (format document, section 10)."""
+"""Gradients of parameters are not in the file (dump format, section 10)."""
 
 
 class Callers:
     """Record names -> their callers and the callers of these, as far as they are known from one rank's file.
 
-    A file that does not list a module gives nothing, as one that is cut: every module is listed when it is entered
-    (format document, section 10), so that the file is of another time than dump.json or has lost a part. Other records
-    that it does not list would look like ones without a caller.
+    A file that does not list a module gives nothing, as one that is cut: a module is listed with the first record that
+    ends after it was entered (dump format, section 10), so that the file is of another time than dump.json or has lost
+    a part. Other records that it does not list would look like ones without a caller.
     """
 
     def __init__(self, folder: RankFolder, small: int = SMALL) -> None:

@@ -54,7 +54,7 @@ def as_stack(raw: list[object]) -> Stack | None:
 def frames_of(stack: Stack) -> tuple[Frame, ...]:
     r"""The frames of a stack, innermost first.
 
-    Two forms: one text per frame (format document, section 10), and the hand-made form that has
+    Two forms: one text per frame (dump format, section 10), and the hand-made form that has
     function, file and line (section 14). Texts that are no frame are left out.
 
     >>> frames_of(("File /a/b.py, line 14, in forward, \n h = F.gelu(x)",))

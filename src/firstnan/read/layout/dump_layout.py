@@ -1,4 +1,4 @@
-"""Where a dump's steps and ranks are (format document, section 2).
+"""Where a dump's steps and ranks are (dump format, section 2).
 
 Given the dump's root, one step folder or one rank folder, :func:`find` lists the ranks of every
 step. Nothing is opened but folders and archives; files are only looked at (``stat``), so that a FIFO or a device

@@ -1,4 +1,4 @@
-"""dump.json of one rank as records (format document, sections 4 to 8, 12 and 14).
+"""dump.json of one rank as records (dump format, sections 4 to 8, 12 and 14).
 
 Features are detected, never versions. Whatever is wrong with the content becomes a
 :class:`~firstnan.dump.problems.Problem`; no content raises.
@@ -163,7 +163,7 @@ class _Building:
             self._unfinished()
 
     def _narrow(self) -> None:
-        """float64 beyond the float32 range was written as Infinity (format document, section 13)."""
+        """float64 beyond the float32 range was written as Infinity (dump format, section 13)."""
         wide = frozenset(self.builder.wide)
         for place, record in enumerate(self.records):
             if record.index in wide:

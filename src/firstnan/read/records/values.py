@@ -1,6 +1,6 @@
 """One record's values: tensors, scalars, groups and P2P operations out of nested JSON.
 
-A leaf is told by its form (format document, section 4):
+A leaf is told by its form (dump format, section 4):
 
 - an object whose ``type`` is a string and that has ``dtype`` or ``shape`` or ``Max``/``Min`` is a tensor;
 - an object without ``type`` but with ``Max``/``Min``, or with ``dtype`` and ``shape``, that are no objects
@@ -252,7 +252,7 @@ class Reader:
             self.scalars.append(Scalar(slot, self._shared(kind), _shortened(value)))
 
     def _is_group_name(self, value: str, slot: str) -> bool:
-        """MindSpore writes a group as its name (format document, section 12): the argument ``group``, or
+        """MindSpore writes a group as its name (dump format, section 12): the argument ``group``, or
         any text among a communication's arguments that is no reduction."""
         if slot.endswith(".group"):
             return True

@@ -51,7 +51,7 @@ _MINUS_INFINITY = b"-Infinity,\n"
 _DTYPE = b'"dtype": "'
 _KEYS = {indent: b" " * indent + b'"Max": ' for indent in range(5, 64)}
 _NARROW = frozenset({b"torch.float16", b"torch.bfloat16", b"torch.float32", b"Float16", b"BFloat16", b"Float32"})
-"""dtypes whose -Infinity is one; a float64's may be an artefact (format document, section 13)."""
+"""dtypes whose -Infinity is one; a float64's may be an artefact (dump format, section 13)."""
 
 
 def text_of(buffer: Buffer, start: int, stop: int) -> bytes:
@@ -128,7 +128,7 @@ class Sieve:
             hit = text.find(_NULL, stop, end)
 
     def placeholders(self, buffer: Buffer, start: int, end: int) -> None:
-        """Looks for statistics that the writer left as a number of a list (format document, section 5).
+        """Looks for statistics that the writer left as a number of a list (dump format, section 5).
 
         Raises:
             Doubt: there are some.

@@ -1,11 +1,11 @@
 """One rank's dump.json, read once and parsed where it matters.
 
-The same answers as :mod:`msprobe` gives, for files laid out as MSProbe writes them; for all others :class:`Doubt`
-is raised, and the caller reads the whole file. What is taken for granted of a file that is laid out so, since a search
-for it would make every sound file take longer: records that hold nothing unusual are sound JSON, no two records have
-the same name, tensors have Max and Min when those of the first records have them, and a double holds them (neither
-``1e999`` nor an integer of 400 digits). No run of MSProbe writes such a file; where a record is parsed for any other
-reason, it is read as the full reader reads it.
+The same answers as :mod:`firstnan.read.records.full_reader` gives, for files laid out as MSProbe writes them; for all
+others :class:`Doubt` is raised, and the caller reads the whole file. What is taken for granted of a file that is laid
+out so, since a search for it would make every sound file take longer: records that hold nothing unusual are sound JSON,
+no two records have the same name, tensors have Max and Min when those of the first records have them, and a double
+holds them (neither ``1e999`` nor an integer of 400 digits). No run of MSProbe writes such a file; where a record is
+parsed for any other reason, it is read as the full reader reads it.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class ScannedDump:
         return Problem(kind, self._folder.step, self._folder.rank, file, detail, judged)
 
     def _went_on(self) -> bool:
-        """Whether the run went on behind the last record without output (see :mod:`msprobe`)."""
+        """Whether the run went on behind the last record without output (see ``_unfinished`` of the full reader)."""
         if self._unfinished[-1][0] == self._file.records - 1:
             return False
         modules = [index for index, name in self._unfinished if name.kind is RecordKind.MODULE]

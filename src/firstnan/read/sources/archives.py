@@ -40,7 +40,7 @@ Opener = Callable[[Path], Opened | Fault]
 
 
 class Archives:
-    """Implements :class:`firstnan.read.sources.Source` for what lies in archives."""
+    """Implements :class:`firstnan.read.sources.places.Source` for what lies in archives."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener

@@ -1,4 +1,4 @@
-"""Where the work of one rank is done: the only module that knows about processes (of a cluster: ``ray_engine``).
+"""Where the work of one rank is done: the only module that knows about processes (of a cluster: :mod:`.ray`).
 
 What goes wrong with one item never ends the work on the others: an exception, and the death of a worker (the kernel
 kills the process that takes too much memory), become a :class:`Failed` in place of that item's result.
