@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from firstnan.answer.model import (
     NotComparable,
     Report,
 )
+from firstnan.dump.problems import ProblemKind
+from firstnan.run import parts, two_stage
 from firstnan.show.json import to_dict
 
 STATISTICS = ("Max", "Min", "Mean", "Norm")
@@ -334,21 +337,50 @@ def test_the_report_comes_back_from_json(tmp_path: Path) -> None:
     assert Report.from_dict(json.loads(json.dumps(to_dict(report)))) == report
 
 
-def test_parts_of_several_hosts_give_the_same_answer(tmp_path: Path) -> None:
-    from firstnan.run import parts, two_stage
+def scanned(dump: Path, ranks: Sequence[int], folder: Path, others: Sequence[Path] = ()) -> list[Path]:
+    """A part file for each rank, as hosts write them."""
+    made = []
+    for rank in ranks:
+        known = [parts.read(file) for file in others if not file.name.endswith(f"-{rank}.json")]
+        part = two_stage.scan(dump, firstnan.Options(jobs=1, ranks=(rank,)), others=known)
+        file = folder / f"{dump.name}-{len(others)}-{rank}.json"
+        file.write_text(parts.to_text(part), "utf-8")
+        made.append(file)
+    return made
 
-    root = write(tmp_path / "run", edit=Nudged(1, 1, *weight("head")))
-    call = Nudged(2, 2, "Distributed.all_reduce.3.forward", ("output", 0), lasting=False)
-    other = write(tmp_path / "other", edit=call)
-    for dump in (root, other):
-        made = []
-        for rank in range(3):
-            part = two_stage.scan(dump, firstnan.Options(jobs=1, ranks=(rank,)))
-            file = tmp_path / f"{dump.name}-{rank}.json"
-            file.write_text(parts.to_text(part), "utf-8")
-            made.append(file)
-        expected = analysed(dump)
-        shutil.move(dump, tmp_path / f"{dump.name}-gone")
-        merged = two_stage.merge(made, firstnan.Options(jobs=1))
-        assert merged.disagreements == expected.disagreements
-        assert merged.verdict_agreement is AgreementVerdict.DIFFER
+
+PART_CASES = {
+    "parameter": Nudged(1, 1, *weight("head")),
+    "call": Nudged(2, 2, "Distributed.all_reduce.3.forward", ("output", 0), lasting=False),
+    "seed": Nudged(0, 1, *weight("head")),
+}
+
+
+@pytest.mark.parametrize("kind", PART_CASES)
+def test_parts_of_several_hosts_give_the_same_answer(tmp_path: Path, kind: str) -> None:
+    """No file can be reached any more: whatever proves the finding is in the parts."""
+    dump = write(tmp_path / kind, world=2 if kind == "seed" else 3, edit=PART_CASES[kind])
+    expected = analysed(dump)
+    made = scanned(dump, expected.input.ranks, tmp_path)
+    shutil.move(dump, tmp_path / "gone")
+    merged = firstnan.merge(made, firstnan.Options(jobs=1))
+    assert merged.disagreements == expected.disagreements
+    assert merged.agreement == expected.agreement
+    assert merged.verdict_agreement is AgreementVerdict.DIFFER
+
+
+def test_an_operator_that_differs_is_told_from_parts_alone(tmp_path: Path) -> None:
+    """The records themselves are in no part unless it was scanned with the others: what is missing is told."""
+    edit = Nudged(1, 1, "Functional.layer_norm.1.forward", ("output", 0), lasting=False)
+    dump = write(tmp_path / "run", tensor_parallel, world=3, edit=edit)
+    expected = analysed(dump)
+    made = scanned(dump, (0, 1, 2), tmp_path)
+    answered = scanned(dump, (0, 1, 2), tmp_path, others=made)
+    shutil.move(dump, tmp_path / "gone")
+    (alone,) = firstnan.merge(made, firstnan.Options(jobs=1)).disagreements
+    (wanted,) = expected.disagreements
+    assert (alone.op_name, alone.ranks, alone.odd_ranks) == (wanted.op_name, wanted.ranks, wanted.odd_ranks)
+    assert alone.per_rank == {}
+    problems = firstnan.merge(made, firstnan.Options(jobs=1)).input.problems
+    assert ProblemKind.NOT_REACHED in {one.kind for one in problems}
+    assert firstnan.merge(answered, firstnan.Options(jobs=1)).disagreements == expected.disagreements

@@ -118,6 +118,8 @@ class RankPart(Struct, frozen=True, omit_defaults=True):
     """All calls by name, packed (:func:`roster_of`)."""
     operators: bytes = b""
     """Fingerprints of all operators, where the file is small, packed (:func:`operators_of`)."""
+    gradients: bytes = b""
+    """What is recorded of the gradients of parameters, where the file is small, packed (:func:`gradients_of`)."""
     sites: Mapping[str, Site] | None = None
     """Record name -> call site, for the records that can be named."""
     answered: tuple[Answered, ...] = ()
@@ -184,6 +186,16 @@ def packed_operators(operators: OperatorPrints | None) -> bytes:
 def operators_of(part: RankPart) -> OperatorPrints | None:
     """Fingerprints of all operators of the rank; None where the file is large."""
     return _OPERATORS.decode(_inflated(part.operators, MAX_PACKED)) if part.operators else None
+
+
+def packed_gradients(gradients: Mapping[str, Record] | None) -> bytes:
+    """Records of gradients as a part holds them."""
+    return b"" if gradients is None else _pack(gradients)
+
+
+def gradients_of(part: RankPart) -> Mapping[str, Record] | None:
+    """Records of the gradients of parameters by name; None where the file is large."""
+    return _GRADIENTS.decode(_inflated(part.gradients, MAX_PACKED)) if part.gradients else None
 
 
 class _Tool(Struct, frozen=True):
@@ -293,7 +305,7 @@ def _part(file: _File, sharing: Sharing) -> Part:
         content = _inflated(one.data, min(left, MAX_PACKED))
         left -= len(content)
         part = _RANK.decode(content)
-        for packed, decoder in ((part.calls, _CALLS), (part.operators, _OPERATORS)):
+        for packed, decoder in ((part.calls, _CALLS), (part.operators, _OPERATORS), (part.gradients, _GRADIENTS)):
             if packed:  # checked now, and unpacked again where they are asked for
                 content = _inflated(packed, min(left, MAX_PACKED))
                 left -= len(content)
@@ -384,5 +396,6 @@ _RANK = msgspec.msgpack.Decoder(RankPart, dec_hook=_typed)
 _CALLS = msgspec.msgpack.Decoder(AllCalls)
 _ROSTER = msgspec.msgpack.Decoder(PackedRoster)
 _OPERATORS = msgspec.msgpack.Decoder(OperatorPrints)
+_GRADIENTS = msgspec.msgpack.Decoder(dict[str, Record])
 _LAYOUT = msgspec.msgpack.Decoder(Layout, dec_hook=_typed)
 _TEXT = msgspec.msgpack.Decoder(str)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from firstnan.dump.folders import FileKind, RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
-from firstnan.dump.records import Record
+from firstnan.dump.records import Record, RecordKind
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall, calls
 from firstnan.operators.table import Rulebook
@@ -183,6 +183,17 @@ def operators(folder: RankFolder) -> OperatorPrints:
 
     with collector_off():
         return fingerprints(full_reader.read(folder).records)
+
+
+def operators_and_gradients(folder: RankFolder) -> tuple[OperatorPrints, dict[str, Record]]:
+    """Fingerprints of all operators, and the records of the gradients of parameters, in one pass."""
+    from firstnan.agree.operators import fingerprints
+    from firstnan.read.records import full_reader
+
+    with collector_off():
+        records = full_reader.read(folder).records
+        gradients = {r.name.full: r for r in records if r.name.kind is RecordKind.PARAMETERS_GRAD}
+        return fingerprints(records), gradients
 
 
 def find_all(folder: RankFolder, names: Collection[str]) -> dict[str, Record]:

@@ -21,9 +21,10 @@ from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError, UsageError
 from firstnan.dump.folders import RankFolder
+from firstnan.dump.names import parse_name
 from firstnan.dump.options import Options, Progress
 from firstnan.dump.problems import Problem, ProblemKind
-from firstnan.dump.records import Record
+from firstnan.dump.records import Record, RecordKind
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
@@ -48,9 +49,11 @@ from firstnan.run.parts import (
     Site,
     Stamp,
     calls_of,
+    gradients_of,
     operators_of,
     packed_calls,
     packed_calls_by_name,
+    packed_gradients,
     packed_operators,
     read,
     roster_of,
@@ -110,6 +113,9 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
     """One rank's part; runs on a worker."""
     stamp = Stamp.of(folder.values)
     summary, counted, calls, roster = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
+    operators = gradients = None
+    if folder.dump_bytes <= compare.SMALL:
+        operators, gradients = rank_passes.operators_and_gradients(folder)
     return RankPart(
         folder=replace(folder, path=absolute(folder.path)),
         summary=summary,
@@ -119,7 +125,8 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
         weights=counted.weights,
         calls=packed_calls(calls),
         roster=packed_calls_by_name(roster),
-        operators=packed_operators(rank_passes.operators(folder) if folder.dump_bytes <= compare.SMALL else None),
+        operators=packed_operators(operators),
+        gradients=packed_gradients(gradients),
         sites=_sites(folder, summary),
         records={name: rank_passes.find(folder, name) for name in rank_passes.rejected_on(folder.rank, excluded)}
         or None,
@@ -415,7 +422,22 @@ class _Desk:
         return None if part is None else operators_of(part)
 
     def records(self, step: int, rank: int, names: Collection[str]) -> Mapping[str, Record]:
-        return self._files(step, (rank,)).records(step, rank, names)
+        part = self.kept.get((step, rank))
+        if part is None:
+            return {}
+        known: dict[str, Record | None] = dict(part.records or {})
+        gradients = gradients_of(part)
+        if gradients is not None:
+            known |= {name: gradients.get(name) for name in names if _is_gradient(name)}
+        left = [name for name in names if name not in known]
+        if left and _is_reachable(part):
+            found = self._files(step, (rank,)).records(step, rank, left)
+            read = {name: found.get(name) for name in left}
+            self._records.setdefault((step, rank), {}).update(read)
+            known |= read
+        elif left:
+            self._lacking.setdefault((step, rank), f"records of ranks that differ, as {left[0]}")
+        return {name: record for name in names if (record := known.get(name)) is not None}
 
     def _files(self, step: int, ranks: Collection[int]) -> RankFiles:
         """The ranks whose files can be reached."""
@@ -510,6 +532,10 @@ def _from_part(part: RankPart, question: Question) -> RankSummary | None:
     if question.wanted is not None and calls is not None:
         return with_known_calls(question.summary, calls, question.wanted)
     return next((look.summary for look in part.answered if look.answers(question)), None)
+
+
+def _is_gradient(name: str) -> bool:
+    return parse_name(name).kind is RecordKind.PARAMETERS_GRAD
 
 
 def _is_reachable(part: RankPart) -> bool:
