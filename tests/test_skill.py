@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,41 +20,14 @@ from firstnan.answer.model import MechanismKind, Where
 from firstnan.operators import table
 from firstnan.operators.table import OperatorKind, default_text
 from firstnan.show.mission_files import CROSS_RANK_FILE, SINGLE_RANK_FILE
+from skill_folder import ROOT, build, isolated
 
-ROOT = Path(__file__).resolve().parents[1]
 SKILL = ROOT / "skills" / "nan-overflow-detection"
 SCRIPTS = ("cross_rank_analyzer.py", "single_rank_tracer.py")
 MAIN = (SKILL / "SKILL.md", SKILL / "SKILL.en.md")
 """The text, in Chinese and in English."""
-CACHE = tempfile.TemporaryDirectory(prefix="firstnan-cache-")
-"""Where the single file unpacks what it carries."""
 LONGEST_DESCRIPTION = 1024
 """What loaders of skills accept."""
-
-
-def isolated(
-    *arguments: str | Path,
-    folder: Path,
-    python: str = sys.executable,
-    locale: str = "C.UTF-8",
-    cache: Path | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run Python without site-packages, without user settings and with an empty environment but for a cache."""
-    command = [python, "-I", "-S", *(str(argument) for argument in arguments)]
-    environment = {"LC_ALL": locale, "XDG_CACHE_HOME": str(cache or CACHE.name)}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
-    )
-
-
-def build(target: Path) -> Path:
-    ended = subprocess.run(
-        [sys.executable, ROOT / "tools" / "build_skill.py", target], capture_output=True, text=True, check=False
-    )
-    if "no wheels for Python" in ended.stderr and "CI" not in os.environ:
-        pytest.skip("the wheels that the single file carries are neither in build/wheels nor in a registry")
-    assert ended.returncode == 0, ended.stderr
-    return target
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The cases by which the skill is tried: their answers are true, and stand in what the skill's commands print."""
+"""The cases by which the skill is tried: their answers are true, and the built folder gives them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import firstnan
 from firstnan.answer.model import MechanismKind, Verdict, Where
 from firstnan.dump.language import Language
 from firstnan.show import Format, Settings, render
+from skill_folder import build, isolated
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "skills" / "nan-overflow-detection" / "evals" / "evals.json"
@@ -66,3 +67,70 @@ def test_the_answer_stands_in_what_is_printed(one: dict[str, Any], language: Lan
         assert re.search(rf"ranks?(?:\d+,)*{cause['rank']}(?!\d)", shown)
         for part in ("operator", "line"):
             assert cause[part] is None or cause[part] in shown, part
+
+
+# --- the built folder, and nothing else --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("cluster") / "nan-overflow-detection") / "scripts"
+
+
+@pytest.fixture
+def dump(one: dict[str, Any], tmp_path: Path) -> Path:
+    """The case as its files lie in a folder, without the truth."""
+    (file,) = one["files"]
+    with tarfile.open(ROOT / file) as packed:
+        unpack(packed, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    (folder / "truth.json").unlink()
+    return folder
+
+
+def unpack(packed: tarfile.TarFile, target: Path) -> None:
+    if hasattr(tarfile, "data_filter"):
+        packed.extractall(target, filter="data")
+    else:
+        packed.extractall(target)  # an archive of our own
+
+
+@pytest.mark.parametrize("one", EVALS, ids=lambda one: Path(one["files"][0]).name)
+def test_the_built_folder_gives_the_answer(one: dict[str, Any], scripts: Path, dump: Path) -> None:
+    """The whole analysis names rank, operator, line, mechanism and place; step 2 names the operator on its rank."""
+    answer = one["answer"]
+    ended = isolated(scripts / "firstnan.pyz", "analyze", dump, "--format", "json", folder=dump.parent)
+    report = json.loads(ended.stdout)
+    assert report["verdict"] == answer["verdict"]
+    assert {told(cause) for cause in report["root_causes"]} == {tuple(cause.values()) for cause in answer["causes"]}
+    for cause in answer["causes"]:
+        if cause["operator"] is None:
+            continue
+        file = dump.parent / "single_rank_trace.json"
+        ended = isolated(
+            scripts / "single_rank_tracer.py", dump, "--rank", str(cause["rank"]), file, folder=dump.parent
+        )
+        assert ended.returncode == 1, ended.stderr
+        first = json.loads(file.read_text("utf-8"))["first_anomaly"]
+        assert first["op_name"] == cause["operator"]
+
+
+def told(cause: dict[str, Any]) -> tuple[Any, ...]:
+    place = cause["location"]
+    line = f"{Path(place['file']).name}:{place['line']}" if place else None
+    return cause["rank"], cause["op_name"] or None, line, cause["mechanism"]["kind"], cause["where"]
+
+
+@pytest.mark.parametrize("one", EVALS, ids=lambda one: Path(one["files"][0]).name)
+def test_step_1_of_the_built_folder_agrees(one: dict[str, Any], scripts: Path, dump: Path) -> None:
+    """Where a call has a source, the first one is a rank of the answer, or one that an absent rank reached."""
+    file = dump.parent / "cross_rank_analysis.json"
+    ended = isolated(scripts / "cross_rank_analyzer.py", dump, file, folder=dump.parent)
+    assert ended.returncode in (0, 1), ended.stderr
+    assert (ended.returncode == 1) == (one["answer"]["verdict"] == "anomaly")
+    calls = json.loads(file.read_text("utf-8"))
+    live = [call for call in calls.values() if "contained" not in call]
+    sources = next((call["source_ranks"] for call in live if call["source_ranks"]), [])
+    causes = {cause["rank"] for cause in one["answer"]["causes"]}
+    absent = {cause["rank"] for cause in one["answer"]["causes"] if cause["where"] == "missing_rank"}
+    assert absent or set(sources) <= causes
