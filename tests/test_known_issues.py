@@ -113,7 +113,9 @@ CASES = {
     "torchtune_offload_race": cause(
         "Functional.linear.0.backward", frame=f"{SITE}/torchtune/training/_activation_offloading.py", **BACK
     ),
-    "deepep_combine_race": cause("Module.moe.MoE.forward.0", frame=f"{SITE}/deep_ep/buffer.py"),
+    "deepspeed_zero3_stream": cause(
+        "Functional.linear.0.forward", "bad_parameter", dtype="bfloat16", frame=f"{SITE}/deepspeed/runtime/engine.py"
+    ),
     "mfsdp_main_grad": cause("Functional.linear.0.backward", frame=f"{SITE}/megatron/core/distributed/fsdp/a.py"),
     "deepspeed_bf16_overflow": cause(
         "Functional.linear.0.forward", "bad_parameter", dtype="bfloat16", frame=f"{SITE}/deepspeed/runtime/engine.py"

@@ -31,7 +31,7 @@ KNOWN_ISSUES: dict[str, str] = {
         "Adam's eps of 1e-8 is 0 in float16: the update of a weight without gradient is 0 / 0"
     ),
     "known_issue.te_fp8_recompute": (
-        "FP8 weights that are cached for recomputation are overwritten by a later micro-batch"
+        "with recomputation, the second micro-batch computes with an FP8 copy of the weights that nothing has written"
     ),
     "known_issue.te_layernorm_linear_cast": (
         "the layer norm's output is cast to FP8 in place of what was gathered from it"
@@ -43,8 +43,8 @@ KNOWN_ISSUES: dict[str, str] = {
     "known_issue.torchtune_offload_race": (
         "an activation that comes back from the host is deleted while it is still read"
     ),
-    "known_issue.deepep_combine_race": (
-        "the result of combine is filled with NaN on another stream while it is written"
+    "known_issue.deepspeed_zero3_stream": (
+        "ZeRO-3 reduces a gradient that another stream has not finished writing, and the weights turn to NaN"
     ),
     "known_issue.mfsdp_main_grad": "the memory of the main gradient is used again before its reduce-scatter ends",
     "known_issue.deepspeed_bf16_overflow": (
