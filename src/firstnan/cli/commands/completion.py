@@ -123,16 +123,18 @@ def zsh(commands: Sequence[Command]) -> str:
     """For ``eval "$(firstnan completion zsh)"``, or as the file ``_firstnan`` in ``$fpath``."""
     lines = ["#compdef firstnan", "_firstnan() {", "    if (( CURRENT == 2 )); then", "        local -a commands=("]
     lines += [f"            '{one.name}:{one.help}'" for one in commands]
-    lines += ["        )", "        _describe command commands", "        return", "    fi", '    case "$words[2]" in']
+    lines += [
+        "        )",
+        "        _describe command commands; _files",
+        "        return",
+        "    fi",
+        '    case "$words[2]" in',
+    ]
     for one in commands:
         lines.append(f"        {one.name}) shift words; (( CURRENT-- )); _arguments \\")
         lines += [f"            {_zsh_option(option, name)} \\" for option in one.options for name in option.names]
         lines.append(f"            '*:{_zsh_alone(one)}' ;;")
-    lines += [
-        "    esac",
-        "}",
-        'if [ "$funcstack[1]" = _firstnan ]; then _firstnan; else compdef _firstnan firstnan; fi',
-    ]
+    lines += ["    esac", "}", _ZSH_END]
     return "\n".join(lines) + "\n"
 
 
@@ -150,7 +152,7 @@ def fish(commands: Sequence[Command]) -> str:
     """For ``firstnan completion fish | source``."""
     lines = []
     for one in commands:
-        lines.append(f"complete -c firstnan -n __fish_use_subcommand -f -a {one.name} -d '{one.help}'")
+        lines.append(f"complete -c firstnan -n __fish_use_subcommand -a {one.name} -d '{one.help}'")
         seen = f"'__fish_seen_subcommand_from {one.name}'"
         if one.words:
             lines.append(f"complete -c firstnan -n {seen} -f -a '{' '.join(one.words)}'")
