@@ -105,6 +105,37 @@ def test_paths_stay_below_the_root(root: Path, path: str) -> None:
         Tools(root).show(path, 0)
 
 
+@pytest.mark.parametrize("tool", ["analyze", "ranks", "trace", "show", "agree"])
+@pytest.mark.parametrize("what", ["rank folder", "file", "link to a link", "behind a link inside"])
+def test_a_link_inside_a_dump_does_not_lead_outside(root: Path, what: str, tool: str) -> None:
+    """Nothing outside the root is read, not even to say what is wrong with it."""
+    outside = root.parent / "outside"
+    shutil.copytree(EXAMPLE / "step0" / "rank2", outside)
+    rank = root / "dump" / "step0" / "rank2"
+    if what == "file":
+        (rank / "stack.json").unlink()
+        (rank / "stack.json").symlink_to(outside / "stack.json")
+    else:
+        shutil.rmtree(rank)
+        rank.symlink_to({"rank folder": outside, "link to a link": root / "hop"}.get(what, root / "elsewhere"))
+        (root / "hop").symlink_to(outside)
+        (root / "elsewhere").mkdir()
+        (root / "elsewhere" / "dump.json").symlink_to(outside / "dump.json")
+    arguments = {"path": "dump"} | ({"rank": 2} if tool in ("trace", "show") else {})
+    (result,) = asked(root, (tool, arguments))
+    assert result.is_error
+    assert "is a link that is not below the folder" in result.content[0].text
+
+
+def test_links_that_stay_inside_are_followed(root: Path) -> None:
+    rank = root / "dump" / "step0" / "rank2"
+    shutil.move(rank, root / "elsewhere")
+    rank.symlink_to(root / "elsewhere")
+    (root / "dump" / "loop").symlink_to(root / "dump")
+    (found,) = asked(root, ("analyze", {"path": "dump"}))
+    assert document(found)["report"]["root_causes"][0]["rank"] == 2
+
+
 def test_errors_are_words(root: Path) -> None:
     absent, rank, record = asked(
         root,

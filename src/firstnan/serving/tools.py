@@ -86,7 +86,7 @@ class Tools(Struct, frozen=True):
         return Options(steps=wanted(steps), ranks=wanted(ranks), jobs=self.jobs)
 
     def _below(self, path: str) -> Path:
-        """The path, links followed, when it is below the root."""
+        """The path, links followed, when it and all that it holds is below the root."""
         root = self.root.resolve()
         try:
             found = (root / path).resolve()
@@ -94,7 +94,37 @@ class Tools(Struct, frozen=True):
             raise UsageError(f"'{path}' is no path") from error
         if not found.is_relative_to(root):
             raise UsageError(f"'{path}' is not below the folder that this server may read", hint=f"it is {root}")
+        outside = _leads_outside(found, root)
+        if outside is not None:
+            inside = outside.relative_to(root)
+            raise UsageError(f"'{inside}' is a link that is not below the folder that this server may read")
         return found
+
+
+def _leads_outside(top: Path, root: Path) -> Path | None:
+    """The first link below a path that leads out of the root, or nowhere that can be told."""
+    waiting, seen = [top], {top}
+    while waiting:
+        for place in _entries(waiting.pop()):
+            target = place
+            if place.is_symlink():
+                try:
+                    target = place.resolve()
+                except (OSError, RuntimeError):
+                    return place
+                if not target.is_relative_to(root):
+                    return place
+            if target not in seen and target.is_dir():
+                seen.add(target)
+                waiting.append(target)
+    return None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # no folder, or one that cannot be read: the reader says so
+        return []
 
 
 def _cut(document: Document, more: bool) -> Document:
