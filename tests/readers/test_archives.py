@@ -7,6 +7,8 @@ import io
 import json
 import shutil
 import tarfile
+import threading
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ from firstnan.cli import main as cli
 from firstnan.dump.errors import InputError
 from firstnan.dump.folders import FileKind
 from firstnan.dump.problems import ProblemKind
+from firstnan.read.layout import dump_layout
 from firstnan.read.sources import archive_members, compressed, places
 from firstnan.read.sources.compressed import GZIP, Damaged, Unpacked, measured
 from firstnan.read.sources.files import Fault
@@ -194,6 +197,19 @@ def test_several_paths_are_one_dump(tmp_path: Path) -> None:
     assert labelless(firstnan.analyze(tmp_path, OPTIONS)) == expected
 
 
+def test_several_archives_are_listed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listing waits until the other one has begun."""
+    packed = [tar_gz(rank, tmp_path / f"{rank.name}.tar.gz", f"step0/{rank.name}") for rank in ranks_of_example()[:2]]
+    both, survey = threading.Barrier(2), dump_layout.survey
+
+    def waiting(*arguments: Any) -> Any:
+        both.wait(timeout=60)
+        return survey(*arguments)
+
+    monkeypatch.setattr(dump_layout, "survey", waiting)
+    assert firstnan.analyze(packed, OPTIONS).input.ranks == (0, 1)
+
+
 def test_an_archive_of_a_step(tmp_path: Path) -> None:
     for step in EXAMPLE.glob("step*"):
         zipped(step, tmp_path / f"{step.name}.zip", step.name)
@@ -252,11 +268,13 @@ def told(report: Report) -> str:
 
 
 LINK = {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}
+HARD_LINK = {"type": tarfile.LNKTYPE, "linkname": "../../../etc/passwd"}
 HOSTILE = {
     "traversal": ([member("../step0/rank1/dump.json", dump_text(NAN))], "outside of the archive"),
     "absolute": ([member("/step0/rank1/dump.json", dump_text(NAN))], "outside of the archive"),
     "drive": ([member("C:\\step0\\rank1\\dump.json", dump_text(NAN))], "outside of the archive"),
     "link": ([member("step0/rank1/dump.json", **LINK)], "a link in an archive"),
+    "hard-link": ([member("step0/rank1/dump.json", **HARD_LINK)], "a link in an archive"),
     "rank-link": ([member("step0/rank1", **LINK)], "a link in an archive"),
     "device": ([member("step0/rank1/dump.json", type=tarfile.CHRTYPE)], "a special file"),
     "fifo": ([member("step0/rank1/dump.json", type=tarfile.FIFOTYPE)], "a special file"),
@@ -277,6 +295,28 @@ def test_hostile_members_are_told_and_never_clean(tmp_path: Path, name: str, pac
     assert not report.complete
     assert words in told(report)
     assert not list(tmp_path.rglob("dump.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "words"),
+    [
+        ("../step0/rank1/dump.json", 0, "outside of the archive"),
+        ("/step0/rank1/dump.json", 0, "outside of the archive"),
+        ("step0/rank1/dump.json", 0o120777 << 16, "a link or a special file"),
+        ("step0/rank0/dump.json", 0, "more than one member"),
+    ],
+)
+def test_hostile_members_of_a_zip(tmp_path: Path, name: str, mode: int, words: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of two members with one name
+        made.writestr("step0/rank0/dump.json", dump_text())
+        info = zipfile.ZipInfo(name)
+        info.external_attr = mode
+        made.writestr(info, dump_text())
+    report = firstnan.analyze(tmp_path / "a.zip", OPTIONS)
+    assert (report.verdict, report.complete) == (Verdict.CLEAN, False)
+    assert words in told(report)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.zip"]
 
 
 def write_gz(path: Path, source: Path) -> Path:

@@ -12,6 +12,9 @@ from firstnan.read.layout.dump_layout import Layout
 from firstnan.read.layout.nodes import Listing, NodeListing, joined, mark
 from firstnan.read.sources.folders import shown
 
+MAX_THREADS = 16
+"""Paths that are listed at once."""
+
 
 def survey(paths: Sequence[Path], steps: Collection[int] | None = None, ranks: Collection[int] | None = None) -> Layout:
     """What lies at several paths of this machine, as one dump; earlier paths come first. Its absent ranks are not yet
@@ -22,12 +25,19 @@ def survey(paths: Sequence[Path], steps: Collection[int] | None = None, ranks: C
     """
     if len(paths) == 1:
         return dump_layout.survey(paths[0], steps, ranks)
-    seen = []
-    for path in dict.fromkeys(paths):
+    from concurrent.futures import ThreadPoolExecutor  # one path does without
+
+    different = list(dict.fromkeys(paths))
+
+    def listing(path: Path) -> NodeListing:
         name = shown(path.name) or str(path)
         found = _below(name, dump_layout.survey(path, steps, ranks))
         marks = tuple(mark(folder.values) for folder in found.folders)
-        seen.append(NodeListing(str(path), name, Listing(found, marks), "in"))
+        return NodeListing(str(path), name, Listing(found, marks), "in")
+
+    # Threads: to list a compressed archive is to decompress it, which needs no interpreter lock.
+    with ThreadPoolExecutor(min(len(different), MAX_THREADS)) as pool:
+        seen = list(pool.map(listing, different))
     whole = joined(Path(", ".join(map(str, paths))), seen)
     return replace(whole, folders=tuple(replace(folder, nodes=()) for folder in whole.folders))
 
