@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +120,26 @@ def test_limits(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"firstnan\[remote\]"):
-        firstnan.analyze("s3://bucket/run", OPTIONS)
+    for address, package in (
+        ("s3://bucket/run", "s3fs"),
+        ("obs://bucket/run", "s3fs"),
+        ("hdfs://host:8020/run", "pyarrow"),
+        ("https://host/run", "aiohttp"),
+        ("nosuchstore://bucket/run", "and the package of its protocol"),
+    ):
+        with pytest.raises(InputError, match=rf"pip install 'firstnan\[remote\]' {package}"):
+            firstnan.analyze(address, OPTIONS)
 
 
 def test_a_protocol_that_is_not_there() -> None:
-    with pytest.raises(InputError, match=r"firstnan\[remote\]"):
+    with pytest.raises(InputError, match="nosuchstore"):
         firstnan.analyze("nosuchstore://bucket/run", OPTIONS)
+
+
+def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ossfs", None)
+    with pytest.raises(InputError, match=r"pip install 'firstnan\[remote\]' ossfs"):
+        firstnan.analyze("oss://bucket/run", OPTIONS)
 
 
 # -- an S3 server --------------------------------------------------------------------------------------------------
@@ -162,6 +179,31 @@ def test_s3(expected: dict[str, Any], jobs: int) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("s3")
+def test_an_obs_bucket_is_reached_by_the_protocol_it_shares_with_s3(expected: dict[str, Any]) -> None:
+    report = firstnan.analyze("obs://dumps/run", OPTIONS)
+    assert report.input.path == "obs://dumps/run"
+    assert answer(report) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("s3")
 def test_s3_without_such_a_bucket() -> None:
     with pytest.raises(InputError, match="s3://absent/run"):
         firstnan.analyze("s3://absent/run", OPTIONS)
+
+
+# -- a web server --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(importlib.util.find_spec("aiohttp") is None, reason="aiohttp is not here")
+def test_http(expected: dict[str, Any]) -> None:
+    """The folder listings that web servers make are enough."""
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(EXAMPLE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            report = firstnan.analyze(f"http://127.0.0.1:{server.server_port}", OPTIONS)
+        finally:
+            server.shutdown()
+    assert answer(report) == expected

@@ -30,7 +30,14 @@ MAX_ENTRIES = 200_000
 """Entries of one folder."""
 _BLOCK = 4 << 20
 """Bytes that are fetched at once."""
-_NEEDS = "a remote path, which needs: pip install 'firstnan[remote]' (and the package of its protocol)"
+_PACKAGES = {
+    "s3": "s3fs", "obs": "s3fs", "oss": "ossfs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs",
+    "az": "adlfs", "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "webhdfs": "requests", "sftp": "paramiko",
+    "ssh": "paramiko", "smb": "smbprotocol",
+}  # fmt: skip
+"""Protocols -> what fsspec needs for them."""
+_SPOKEN_BY = {"obs:": "s3:"}
+"""Protocols that fsspec does not know, and the one that their stores speak as well: OBS buckets take S3."""
 
 _Listing = list[Mapping[str, Any]]
 
@@ -61,11 +68,11 @@ class Remote:
             return size if isinstance(size, Fault) else Fault(False, "no such file")
         if size > MAX_BYTES:
             return Fault(False, f"{size} bytes, more than the limit of {MAX_BYTES}")
-        store = _store(path.parts[0])
+        store = _store_of(path)
         if isinstance(store, Fault):
             return store
         try:
-            file = store.open(address(path), "rb", block_size=_BLOCK, cache_type="readahead")
+            file = store.open(_url(path), "rb", block_size=_BLOCK, cache_type="readahead")
             return Opened(_Stream(file), size, _modified(entry))
         except Exception as error:  # noqa: BLE001  (every store has errors of its own)
             return _fault(error)
@@ -117,16 +124,34 @@ class _Stream(io.RawIOBase):
 
 
 @cache
-def _store(protocol: str) -> Any:
-    """The file system of a protocol (``s3:``), made once in a process; a Fault where there is none."""
+def _store(protocol: str, host: str) -> Any:
+    """The file system of a protocol (``s3:``) and a host or bucket, made once in a process; a Fault: there is none."""
     if find_spec("fsspec") is None:
-        return Fault(False, _NEEDS)
-    import fsspec
+        return Fault(False, _needs(protocol))
+    from fsspec.core import url_to_fs
 
     try:
-        return fsspec.filesystem(protocol[:-1], skip_instance_cache=True)
-    except Exception as error:  # noqa: BLE001  (no such protocol, its package is absent, no credentials ...)
-        return Fault(False, f"{_NEEDS}: {_fault(error).detail}")
+        return url_to_fs(f"{_SPOKEN_BY.get(protocol, protocol)}//{host}", skip_instance_cache=True)[0]
+    except ImportError as error:  # its package is absent, or cannot be loaded
+        return Fault(False, f"{_needs(protocol)}: {_fault(error).detail}")
+    except Exception as error:  # noqa: BLE001  (no such protocol, no credentials, no Java ...)
+        return Fault(False, f"{protocol}//: {_fault(error).detail}")
+
+
+def _needs(protocol: str) -> str:
+    package = _PACKAGES.get(protocol[:-1])
+    beside = " and the package of its protocol" if package is None else ""
+    return f"a remote path, which needs: pip install 'firstnan[remote]'{beside or f' {package}'}"
+
+
+def _store_of(path: Path) -> Any:
+    return _store(path.parts[0], path.parts[1] if len(path.parts) > 1 else "")
+
+
+def _url(path: Path) -> str:
+    """The address as the store's package takes it."""
+    protocol, *rest = path.parts
+    return address(Path(_SPOKEN_BY.get(protocol, protocol), *rest))
 
 
 class _Listings:
@@ -174,16 +199,16 @@ def _listing(path: Path) -> _Listing | Fault:
 
 
 def _list(path: Path) -> _Listing | Fault:
-    store = _store(path.parts[0])
+    store = _store_of(path)
     if isinstance(store, Fault):
         return store
     try:
-        found: _Listing = store.ls(address(path), detail=True)
+        found: _Listing = store.ls(_url(path), detail=True)
     except Exception as error:  # noqa: BLE001  (every store has errors of its own)
         return _fault(error)
     if len(found) > MAX_ENTRIES:
         return Fault(False, f"more than {MAX_ENTRIES} entries")
-    own = address(path).partition("//")[2].rstrip("/")
+    own = _url(path).partition("//")[2].rstrip("/")
     return [one for one in found if str(one.get("name", "")).rstrip("/").removeprefix(own) not in ("", "/")]
 
 
@@ -194,16 +219,20 @@ def _entry(path: Path) -> Mapping[str, Any] | Fault:
     found = _listing(path.parent)
     if isinstance(found, Fault):
         return found
-    return next((one for one in found if _name(one) == path.name), Fault(True, "no such file"))
+    entry = next((one for one in found if _name(one) == path.name), None)
+    if entry is None:
+        return Fault(True, "no such file")
+    is_told = entry.get("type") == "directory" or isinstance(entry.get("size"), int)
+    return entry if is_told else _told(path)  # listings of web servers hold names alone
 
 
 @cache
 def _told(path: Path) -> Mapping[str, Any] | Fault:
-    store = _store(path.parts[0])
+    store = _store_of(path)
     if isinstance(store, Fault):
         return store
     try:
-        found: Mapping[str, Any] = store.info(address(path))
+        found: Mapping[str, Any] = store.info(_url(path))
     except Exception as error:  # noqa: BLE001  (every store has errors of its own)
         return _fault(error)
     return found
