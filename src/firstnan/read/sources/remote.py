@@ -132,10 +132,9 @@ def _store(protocol: str, host: str) -> Any:
 
     try:
         return url_to_fs(f"{_SPOKEN_BY.get(protocol, protocol)}//{host}", skip_instance_cache=True)[0]
-    except ImportError as error:  # its package is absent, or cannot be loaded
-        return Fault(False, f"{_needs(protocol)}: {_fault(error).detail}")
-    except Exception as error:  # noqa: BLE001  (no such protocol, no credentials, no Java ...)
-        return Fault(False, f"{protocol}//: {_fault(error).detail}")
+    except Exception as error:  # noqa: BLE001  (no such protocol, its package is absent, no credentials, no Java ...)
+        lacks = _needs(protocol) if isinstance(error, ImportError) else f"{protocol}//"
+        return Fault(False, f"{lacks}: {_fault(error).detail}")
 
 
 def _needs(protocol: str) -> str:
