@@ -183,3 +183,54 @@ def test_a_loss_whose_gradient_stands_far_behind(tmp_path: Path) -> None:
     padded_row(rank)
     rank.skip(700)
     assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+@pytest.mark.parametrize("api", ["Torch.isnan", "Tensor.__gt__"])
+@pytest.mark.parametrize("behind", [(), ("Tensor.any", "Tensor.item")], ids=["at once", "any and item between"])
+def test_it_ended_because_of_what_it_saw(api: str, behind: tuple[str, ...], tmp_path: Path) -> None:
+    """A guard of the program raises: the records end with the check, and the modules have returned."""
+    run = Run()
+    rank = run.rank(0)
+    truth = t(True, False, dtype="bool", grad=False)
+    with rank.module("policy", "Policy", [t(1.0)], [t(3, 0, dtype="int64", grad=False)]):
+        born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    seen = rank.op(api, [t(NAN), 0.0], [truth])
+    for name in behind:
+        rank.op(name, [truth], [truth])
+    report = run.analyze(tmp_path)
+    assert the_cause(report).op_name == born
+    (told,) = [problem for problem in report.input.problems if problem.kind.value == "ended_at_check"]
+    assert told.detail == seen
+
+
+@pytest.mark.parametrize(
+    "look", [("Torch.argmax", t(3, 0, dtype="int64", grad=False)), ("Torch.relu", t(1.0))], ids=["index", "no look"]
+)
+def test_only_a_check_tells_that_it_ended_because_of_what_it_saw(look: tuple[str, object], tmp_path: Path) -> None:
+    """A choice of the largest element decides nothing, and what is computed behind a check means that it went on."""
+    api, given = look
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("policy", "Policy", [t(1.0)], [t(3, 0, dtype="int64", grad=False)]):
+        rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    if api == "Torch.relu":
+        rank.op("Torch.isnan", [t(NAN)], [t(True, False, dtype="bool", grad=False)])
+    rank.op(api, [t(NAN) if api == "Torch.argmax" else t(1.0)], [given])
+    report = run.analyze(tmp_path)
+    assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 4)
+
+
+@pytest.mark.parametrize(
+    ("grad", "shape", "code"), [(False, (), 4), (True, (), 1), (False, (4, 8), 1)], ids=["metric", "loss", "tensor"]
+)
+def test_an_unread_scalar_is_a_metric(grad: bool, shape: tuple[int, ...], code: int, tmp_path: Path) -> None:
+    """Evaluation: the perplexity overflows, and the model's own results are finite. What needs a gradient is a loss."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], [t(1.0)]):
+        rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    metric = rank.op("Torch.exp", [t(120.0, shape=shape, grad=grad)], [t(INF, INF, shape=shape, grad=grad)])
+    report = run.analyze(tmp_path)
+    assert report.exit_code == code
+    named = [p.detail for p in report.input.problems if p.kind.value == "open_values"]
+    assert named == ([f"1 value (first: {metric})"] if code == 4 else [])

@@ -24,6 +24,8 @@ class ProblemKind(Enum):
     """A NaN or Inf was taken in by records without a recorded result: nothing shows whether it went on."""
     ENDED_INSIDE = "ended_inside"
     """The run ended inside a module or call that never returned, with NaN or Inf in the rank's records."""
+    ENDED_AT_CHECK = "ended_at_check"
+    """The run ended directly behind a check (isnan, a comparison) that saw a NaN or Inf."""
     SETTLED_OPERANDS = "settled_operands"
     """Operands hold no Max/Min; the finite results of their records show that nothing bad came out of them."""
     PARTLY_NO_STATISTICS = "partly_no_statistics"

@@ -168,6 +168,9 @@ def _open_ends(view: RankView, flow: Flow, events: Sequence[Event]) -> Iterator[
     folder = view.overview.folder
     if flow.structure.unfinished is not None and any(event.is_live for event in events):
         yield Problem(ProblemKind.ENDED_INSIDE, folder.step, folder.rank, folder.label, flow.structure.unfinished)
+    if flow.last_check is not None:
+        name = flow.records[flow.last_check].name.full
+        yield Problem(ProblemKind.ENDED_AT_CHECK, folder.step, folder.rank, folder.label, name)
 
 
 class _Decision(Struct, frozen=True):

@@ -34,6 +34,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     ``x[i] = bad`` has no output (dump format, section 9): the value is in the first argument from then on.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
+``it_ended_because_of_what_it_saw``
+    Where a run that never came to backward ends directly behind a check (a look that gives a truth value: isnan, a
+    comparison) of a bad value, that value was in flight.
 ``gradients_hold_no_masks``
     A -Inf in a norm, in the optimizer or in what the ranks add up once backward has begun is as bad as a +Inf.
 ``nothing_before_needs_a_gradient``
@@ -73,6 +76,8 @@ PARTIAL_OVERWRITES = ("__setitem__", "index_put", "masked_scatter")
 """Those of them that write into chosen places."""
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
+LAST_LOOKS = 8
+"""Last records among which the check is looked for behind which the run ended."""
 BESIDE = 8
 """So many records after its writer a dropped value may be read once more."""
 SEARCH = 256
@@ -115,6 +120,8 @@ class Flow:
     """Results were not dumped."""
     illegal: dict[int, tuple[TensorStat, ...]] = field(default_factory=dict)
     """Record index -> its bad tensors that are not legal."""
+    last_check: int | None = None
+    """Index of the check behind which the run ended, when it saw a bad value."""
     unfilled: set[int] = field(default_factory=set)
     """Indices of records that only look at memory which nothing has written yet."""
     unproven: set[int] = field(default_factory=set)
@@ -183,6 +190,24 @@ class Flow:
                 self._operator(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
+        if self.structure.last_backward is None and self.records.has_end:
+            self._at_the_end()
+
+    def _at_the_end(self) -> None:
+        """it_ended_because_of_what_it_saw; what only passes the truth on (``any``, ``item``) may stand behind."""
+        for record in reversed(self.records[max(len(self.records) - LAST_LOOKS, 0) :]):
+            if record.name.full in self.excluded or not self.book.is_(record.name, OperatorKind.OBSERVER):
+                return
+            bad = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t, count=False)]
+            if bad and _gives_truth(record):
+                self.last_check = record.index
+                writers = [value for tensor in bad for value in self._writers(record, tensor)]
+                for value in writers:
+                    self._link(value.writer, record.index)
+                if not writers:
+                    self._event(record, EventKind.ENTRY, tuple(bad), ())
+            if bad:
+                return
 
     def _rule_out(self, record: Record) -> None:
         bad = [tensor for tensor in record.outputs if tensor.state.is_bad]
@@ -576,6 +601,12 @@ def _may_have_become(taken: Sequence[TensorStat]) -> TensorStat:
     """what_was_not_dumped_passes_the_value_on: a result whose size and numbers nobody knows."""
     nan = next((tensor for tensor in taken if tensor.state is ValueState.NAN), None)
     return replace(nan or taken[0], shape=None, state=ValueState.NAN if nan else ValueState.NON_FINITE)
+
+
+def _gives_truth(record: Record) -> bool:
+    """All that it gave are truth values, in a tensor or as one of Python's."""
+    tensors = [tensor.dtype == "bool" for tensor in record.outputs]
+    return all(tensors) and (bool(tensors) or any(s.type == "bool" for s in record.scalars if s.slot[:6] == "output"))
 
 
 def _only_looks(record: Record) -> bool:

@@ -5,6 +5,9 @@ Rules, each tested under its name:
 ``the_batch_is_at_the_door``
     Input data is an argument of the outermost module that needs no gradient; not where modules alone are recorded and
     one before took in finite data and gave a tensor of this size.
+``an_unread_scalar_is_a_metric``
+    In a run without backward (evaluation), a scalar that needs no gradient, was made of finite values and is read by
+    nobody is a metric: open, and no output of the model.
 ``a_flat_shard_is_a_parameter``
     A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
 """
@@ -238,6 +241,8 @@ def _reads_gradients(flow: Flow, event: Event) -> bool:
 def _ending_here(flow: Flow, record: Record) -> Ending | None:
     """A record that is itself what the user sees."""
     name, structure = record.name, flow.structure
+    if record.index == flow.last_check:
+        return Ending.CUT
     if name.full in structure.losses:
         return Ending.LOSS
     if flow.book.is_(name, OperatorKind.SINK):
@@ -247,8 +252,18 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     if structure.after_backward(record.index) or structure.in_update(name.full):
         return Ending.UPDATE
     if record.index in structure.tops:
-        return Ending.OUTPUT
+        return None if _is_metric(flow, record) else Ending.OUTPUT
     return None
+
+
+def _is_metric(flow: Flow, record: Record) -> bool:
+    """an_unread_scalar_is_a_metric."""
+    if flow.structure.last_backward is not None or record.index in flow.calls:
+        return False
+    given = [tensor for tensor in record.outputs if tensor.is_floating and record.name.kind is RecordKind.API]
+    is_scalar = bool(given) and all(t.shape == () and t.requires_grad is False for t in given)
+    taken = [tensor for tensor in record.inputs if tensor.is_floating]
+    return is_scalar and bool(taken) and all(tensor.state is ValueState.FINITE for tensor in taken)
 
 
 def _unread(flow: Flow, record: Record) -> Ending:
@@ -264,7 +279,9 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         slots = any(role(call.api).result is Result.EXCHANGED for call in flow.calls.get(record.index, ()))
-        if structure.last_backward is None and not slots:  # unwritten slots of exchanged buffers are dropped later
+        if (
+            structure.last_backward is None and not slots and not _is_metric(flow, record)
+        ):  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
     return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
 

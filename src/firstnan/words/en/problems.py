@@ -22,10 +22,12 @@ PROBLEMS: dict[str, str] = {
         "firstnan cannot judge anything. Dump again with task 'statistics' and summary_mode 'statistics' (not md5, "
         "xor or structure)."
     ),
-    "problem.open_values": "NaN or Inf whose reader has no recorded result",
+    "problem.open_values": "NaN or Inf of which nothing shows what became",
     "problem.open_values.effect": "Nothing shows whether these values went on: they may matter.",
     "problem.ended_inside": "the run ended inside a module or call",
     "problem.ended_inside.effect": "What was bad there when it ended counts as an anomaly.",
+    "problem.ended_at_check": "the run ended directly behind a check that saw a NaN or Inf",
+    "problem.ended_at_check.effect": "What the check saw counts as an anomaly: the run may have ended because of it.",
     "problem.settled_operands": "some operands have no Max/Min, and their records' results are finite",
     "problem.settled_operands.effect": "Their results are finite, so the answer does not depend on them.",
     "problem.partly_no_statistics": "some records have no Max/Min",

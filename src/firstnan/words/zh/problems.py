@@ -21,10 +21,12 @@ PROBLEMS: dict[str, str] = {
         "无法做任何判断。请用 task 'statistics' 和 summary_mode 'statistics' 重新 dump（不要用 md5、xor 或 "
         "structure）。"
     ),
-    "problem.open_values": "NaN 或 Inf 的读取者没有记录结果",
+    "problem.open_values": "无法说明去向的 NaN 或 Inf",
     "problem.open_values.effect": "无法判断这些值是否继续传播，它们可能有影响。",
     "problem.ended_inside": "运行在某个模块或调用内部结束",
     "problem.ended_inside.effect": "结束时仍在其中的异常值按异常处理。",
+    "problem.ended_at_check": "运行紧接在一次看到 NaN 或 Inf 的检查之后结束",
+    "problem.ended_at_check.effect": "检查看到的值按异常处理：运行可能正是因此结束。",
     "problem.settled_operands": "部分操作数没有 Max/Min，但所在记录的结果有限",
     "problem.settled_operands.effect": "这些操作数没有产生异常值，结论不受影响。",
     "problem.partly_no_statistics": "部分记录没有 Max/Min",
