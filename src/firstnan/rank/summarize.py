@@ -144,8 +144,10 @@ def flow_of(
     for index in disproved.intersection(by_record):
         by_record[index] = tuple(without_stale(call) for call in by_record[index])
     final = None if over.truncated or not over.end else view.records(over.end - 1, over.end)[0]
-    names = [record.name.full for record in table] + ([final.name.full] if final else [])
-    nesting = structure.build(table, parents_of(names), view, final)
+    just_entered = structure.just_entered(table, over.end)
+    names = [r.name.full for r in table if r.index not in just_entered]
+    names += [final.name.full] if final and final.index not in just_entered else []
+    nesting = structure.build(table, structure.with_entered(parents_of(names), table, just_entered), view, final)
     flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
     flow.arrival = first_message(view)
     flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)

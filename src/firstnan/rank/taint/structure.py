@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firstnan.dump.names import parse_name
@@ -200,6 +200,38 @@ def build(records: Table, parents: Mapping[str, str | None], view: RankView, fin
         any(".__getitem__." in name for name in looked_at),
         parents,
     )
+
+
+def just_entered(records: Table, end: int) -> frozenset[int]:
+    """Modules at the end of the file that never returned.
+
+    construct.json lists a module with the first record that ends after it was entered (dump format, section 10): of
+    those that a dying run entered last there may be no such record.
+    """
+    found: set[int] = set()
+    for index in range(end - 1, -1, -1):
+        record = records.get(index)
+        if record is None or record.name.kind is not RecordKind.MODULE or record.has_output:
+            break
+        found.add(index)
+    return frozenset(found)
+
+
+def with_entered(
+    parents: Mapping[str, str | None], records: Table, entered: Collection[int]
+) -> Mapping[str, str | None]:
+    """The callers of records, with those of modules that construct.json may not list: each stands inside the one that
+    was entered before it, the first inside the nearest unfinished module whose path is a part of its own."""
+    unlisted = [records[index] for index in sorted(entered) if records[index].name.full not in parents]
+    if not parents or not unlisted:
+        return parents
+    around = [r for r in records if r.name.kind is RecordKind.MODULE and not r.has_output and r not in unlisted]
+    found = dict(parents)
+    for record in unlisted:
+        inside = (r for r in reversed(around) if record.name.path.startswith(f"{r.name.path}."))
+        found[record.name.full] = next((r.name.full for r in inside), None)
+        around.append(record)
+    return found
 
 
 def _unrecorded(parents: Mapping[str, str | None], by_name: Mapping[str, Record]) -> dict[str | None, frozenset[str]]:
