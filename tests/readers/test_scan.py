@@ -14,6 +14,7 @@ from two_ways import scanned, seen, whole, write
 
 from firstnan.dump.folders import RankFolder
 from firstnan.read.scan import record_index, search, sweep
+from firstnan.read.scan.places import Places
 from firstnan.read.scan.record_index import Doubt, RecordFile
 
 Json = dict[str, Any]
@@ -299,3 +300,23 @@ def test_a_task_of_another_type_is_doubted(tmp_path: Path, task: object) -> None
 def test_a_name_of_foreign_bytes_is_doubted(tmp_path: Path) -> None:
     written = text({**plain(), "Torch.XX.9.forward": forward([MASK], {}, [MASK])}).encode()
     assert "bytes that MSProbe does not write" in doubt(tmp_path, written.replace(b"XX", b"\xf9\xf9"))
+
+
+def test_many_records_are_searched_by_name(tmp_path: Path) -> None:
+    """Beyond some searches all names are looked at once; whether a record is there or not, the answers are the same."""
+    folder = write(tmp_path, text({**plain(60), **SMALL}))
+    full, _ = whole(folder)
+    view, _ = scanned(folder, 2048)
+    names = [record.name.full for record in full.records(0, full.overview.end)]
+    assert len(names) > 2 * sweep.MOST_SEARCHES
+    for name in (*names, *(f"{name}.not" for name in names)):
+        assert repr(view.find(name)) == repr(full.find(name))
+
+
+def test_another_name_of_the_same_hash_is_not_taken_for_it() -> None:
+    class Alike(bytes):
+        def __hash__(self) -> int:
+            return 1
+
+    found = Places([(Alike(b"a"), 5), (b"b", 7), (Alike(b"c"), 9)])
+    assert (found.get(b"b"), found.get(Alike(b"c")), found.get(b"d")) == (7, 5, None)

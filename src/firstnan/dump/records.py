@@ -22,6 +22,8 @@ class Direction(Enum):
     BACKWARD = "backward"
     """A gradient computed by autograd, accumulated parameter gradients included."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
+
 
 class RecordKind(Enum):
     """What one record describes."""
@@ -32,6 +34,8 @@ class RecordKind(Enum):
     """One call of a module: repeats the values of the records inside it."""
     PARAMETERS_GRAD = "parameters_grad"
     """Accumulated gradients of a module's own parameters."""
+
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
 
 
 class RecordName(Struct, frozen=True):

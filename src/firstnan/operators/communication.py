@@ -60,6 +60,8 @@ class CallKind(Enum):
     RECEIVE = "receive"
     """One message from a peer."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
+
 
 class GroupKnowledge(Enum):
     """How well the process group of a call is known."""
@@ -72,6 +74,8 @@ class GroupKnowledge(Enum):
     """The group has a name but no ranks (MindSpore)."""
     UNKNOWN = "unknown"
     """This dump does not record groups (1.0.x, hand-made formats)."""
+
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
 
 
 class Freshness(Enum):

@@ -162,12 +162,20 @@ class Rulebook:
     added: tuple[str, ...] = ()
     """Names of the rules and operators that come from ``--rules``."""
     _cache: dict[str, dict[OperatorKind, Rule]] = field(default_factory=dict, compare=False, repr=False)
+    _by_operator: dict[tuple[str, str], dict[OperatorKind, Rule]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The same by prefix and API, as names of records hold them."""
 
     def find(self, name: RecordName, kind: OperatorKind) -> Rule | None:
         """The first rule of this kind that names the record's operator; None for modules."""
         if name.kind is not RecordKind.API:
             return None
-        return self._of(operator_label(name)).get(kind)
+        operator = name.prefix, name.api
+        found = self._by_operator.get(operator)
+        if found is None:
+            found = self._by_operator[operator] = self._of(operator_label(name))
+        return found.get(kind)
 
     def is_(self, name: RecordName, kind: OperatorKind) -> bool:
         return self.find(name, kind) is not None

@@ -19,6 +19,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -65,6 +66,7 @@ class Focus:
         self._count = 1
         self._at_end = False
         self._wide: set[int] = set()
+        self._held: dict[Window, Sequence[Record]] = {}
         self.windows: list[Window] = []
         if whole or self.end <= SMALL:
             self.windows.append(Window(0, self.end))
@@ -119,8 +121,12 @@ class Focus:
         return True
 
     def records(self) -> Iterator[Record]:
-        for window in self.windows:
-            yield from self._view.records(window.start, window.stop)
+        """Those in the windows; what was read for one is kept as long as it does not grow."""
+        before = self._held
+        self._held = {
+            window: before.get(window) or self._view.records(window.start, window.stop) for window in self.windows
+        }
+        return itertools.chain.from_iterable(self._held.values())
 
     def holds(self, index: int) -> bool:
         return any(w.start <= index < w.stop for w in self.windows)

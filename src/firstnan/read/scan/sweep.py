@@ -10,6 +10,7 @@ parsed for any other reason, it is read as the full reader reads it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +26,7 @@ from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inp
 from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.forms import read, sound
 from firstnan.read.scan.lines import Sieve, text_of
+from firstnan.read.scan.places import Places
 from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
 
@@ -40,6 +42,8 @@ MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
 _FLOAT16 = (b'"dtype": "torch.float16"', b'"dtype": "Float16"', b'"dtype": "float16"')
 _EXTREMES = (b'"Max": ', b'"Min": ')
+MOST_SEARCHES = 16
+"""Records that are searched in the file by their names; for more of them all names are looked at once."""
 _FIRST_LOOK = 8
 """First records that are parsed to see that there are statistics."""
 
@@ -66,6 +70,9 @@ class ScannedDump:
         self._builder = RecordBuilder()
         self._known: dict[int, Record] = {}
         """Records that were parsed, by index."""
+        self._searches = 0
+        self._places: Places | None = None
+        """Of all records, once many were searched by name."""
         self._calls = ScannedCalls(self._file, self._record)
         self._prints = PrintsReader(folder.rank, self._calls, self._known)
         self._overview = self._first_pass()
@@ -244,11 +251,27 @@ class ScannedDump:
 
     def find(self, name: str) -> Record | None:
         needle = _needle(name)
-        for buffer, region in self._file.parts():
+        self._searches += 1
+        parts = self._file.parts()
+        if self._searches > MOST_SEARCHES:
+            if self._places is None:
+                self._places = Places(self._beginnings())
+            place = self._places.get(needle)
+            if place is None:
+                return None
+            region = self._file.region_at(place)
+            parts = itertools.chain([(self._file.load(region), region)], parts)
+        for buffer, region in parts:
             begin = buffer.text.find(needle, 0, region.size)
             if begin >= 0:
                 return _found(buffer, begin, region.size, region.first + buffer.text.count(RECORD, 0, begin))
         return None
+
+    def _beginnings(self) -> Iterator[tuple[bytes, int]]:
+        for buffer, region in self._file.parts():
+            for begin, stop in records_in(buffer.text, 0, region.size):
+                opened = buffer.data.find(b"{", begin, stop) + 1
+                yield bytes(buffer.window[begin:opened]), region.offset + begin
 
     def calls(self) -> ScannedCalls:
         return self._calls
