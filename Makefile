@@ -140,4 +140,5 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
 	$(RUN) pip install --quiet --upgrade pip
 	$(RUN) pip install --quiet --group dev --group browser --group docs --editable .
+	-$(RUN) pip install --quiet --group remote --editable .  # without it, tests of remote stores are skipped
 	@touch $@

@@ -11,6 +11,7 @@ import pytest
 from made_dumps import NAN, forward, rank_folder, tensor, text
 
 from firstnan.cli import main as cli
+from firstnan.cli.commands import watch as watch_command
 from firstnan.dump.errors import InputError
 from firstnan.dump.options import Options
 from firstnan.run.watch import Event, Outcome, Pace, Watch
@@ -163,6 +164,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], lang: s
     assert json.loads(out)["verdict"] == "anomaly"
     assert word in err
     assert "<html" in page.read_text("utf-8")
+
+
+def test_every_step_is_a_line_and_renews_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in range(3):
+        rank_folder(tmp_path / "run" / f"step{step}" / "rank0", dump())
+    written: list[bytes] = []
+    monkeypatch.setattr(watch_command, "write_whole", lambda _, content: written.append(content))
+    assert cli.main(["watch", str(tmp_path / "run"), "--html", str(tmp_path / "page.html"), "--lang", "en", *FAST]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["step 0", "step 1", "step 2"]
+    assert len(written) >= 3
+    assert all(b"<html" in page for page in written)
 
 
 def test_a_clean_run_ends_with_0_and_nothing_with_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +88,10 @@ def test_a_run_that_diverged() -> None:
     Draft202012Validator(json_schema()).validate(document)
     assert Report.from_dict(json.loads(json.dumps(document))) == report
     assert "Growth from step to step" in render(report, Format.TEXT, Settings())
-    assert "step_values" in render(report, Format.HTML, Settings())
+    page = render(report, Format.HTML, Settings())
+    data = json.loads(re.findall(r'<script[^>]*id="page-data"[^>]*>(.*?)</script>', page, re.DOTALL)[0])
+    drawn = data["causes"][0]["step_values"]
+    assert len(drawn) == len(report.run_up_steps[0].values)
 
 
 @pytest.mark.parametrize("kept", [(4,), (3, 4), (0, 4)])
