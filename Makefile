@@ -26,7 +26,7 @@ help:
 	@echo "make audit    known vulnerabilities of the dependencies"
 	@echo "make fuzz     broken inputs for FUZZ_SECONDS (60), at random or led by coverage"
 	@echo "make bench    how time and memory grow with ranks, steps, records; fails where it is more than in proportion"
-	@echo "make healthy  healthy models under MSProbe: every dump has to be clean (a Python with torch, TORCH_PYTHON)"
+	@echo "make healthy  models and parallel code under MSProbe: clean where healthy (a Python with torch, TORCH_PYTHON)"
 	@echo "make format   format the code"
 	@echo "make docs     the documentation as a site: build/site/index.html"
 	@echo "make readme   renew the program output shown in the README files and in docs/"
@@ -110,6 +110,7 @@ bench: $(READY)
 TORCH_PYTHON ?= python3
 healthy:
 	PYTHONPATH=src OMP_NUM_THREADS=1 $(TORCH_PYTHON) benchmarks/healthy.py
+	PYTHONPATH=src OMP_NUM_THREADS=1 $(TORCH_PYTHON) benchmarks/parallel.py
 
 format: $(READY)
 	$(RUN) ruff check --fix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, t, the_cause
+from made_runs import INF, NAN, Rank, Run, batch, t, the_cause
 
 from firstnan.answer.model import Report, Verdict
 
@@ -54,6 +54,130 @@ def test_a_fault_behind_the_island_is_found(tmp_path: Path) -> None:
 def test_a_rank_that_has_sent_a_tensor_is_no_island(tmp_path: Path) -> None:
     report, _ = pipeline(tmp_path, t(1.0), sends_first=True)
     assert the_cause(report).op_name == "Functional.layer_norm.0.forward"
+
+
+def operators(rank: Rank, read: object, gain: object, given: object) -> str:
+    """One run of a stage of which no module is recorded; the name of its exponential."""
+    rank.op("Functional.layer_norm", [read], [t(1.0)])
+    rank.op("Functional.linear", [t(1.0), t(0.5)], [t(1.0)])
+    name = rank.op("Torch.exp", [gain], [given])
+    rank.op("Torch.mul", [given, given], [given])
+    return name
+
+
+def pipeline_of_operators(tmp_path: Path, gain: object, given: object, *, fed: object) -> tuple[Report, str]:
+    """The last of two stages at level L1: metadata, a trial with its backward, the first tensor, the stage."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    for rank, call in ((first, "send"), (last, "recv")):
+        rank.comm(call, [batch(1.0, shape=(1,), dtype="int64") if call == "send" else None, 1 - rank.number], {}, {})
+    tried = operators(last, t(1e31), t(1e30), t(INF, 0.0))
+    last.backward(tried, [t(1.0, 1.0)], [t(NAN)])
+    first.comm("send", [fed, 1], {}, {})
+    last.comm("recv", [None, 0], {}, {0: fed})
+    name = operators(last, fed, gain, given)
+    last.backward(name, [given], [given])
+    return run.analyze(tmp_path), name
+
+
+def test_the_same_operators_run_again_where_no_module_is_recorded(tmp_path: Path) -> None:
+    report, _ = pipeline_of_operators(tmp_path, t(1.0), t(2.0), fed=t(1.0))
+    assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 0)
+
+
+def test_a_fault_behind_them_is_found(tmp_path: Path) -> None:
+    report, name = pipeline_of_operators(tmp_path, t(900.0), t(INF, 0.0), fed=t(1.0))
+    assert the_cause(report).op_name == name
+
+
+def test_other_operators_behind_the_message_prove_nothing(tmp_path: Path) -> None:
+    """What was computed on the numbers of the first is the cause: nothing like it runs again."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    name = operators(last, t(1.0), t(900.0), t(INF, 0.0))
+    last.backward(name, [t(1.0)], [t(INF, 0.0)])
+    first.comm("send", [t(1.0), 1], {}, {})
+    last.comm("recv", [None, 0], {}, {0: t(1.0)})
+    last.op("Functional.linear", [t(1.0), t(0.5)], [t(1.0)])
+    assert the_cause(run.analyze(tmp_path)).op_name == name
+
+
+def call_of_modules(rank: Rank, read: object, given: object) -> str:
+    outer = rank.module("stage", "Sequential", [read], [given])
+    with outer as name, rank.module("stage.0", "Linear", [read], [given]):
+        return name
+
+
+def backward_of_modules(rank: Rank, outer: str, gradient: object, result: object) -> None:
+    name = outer.replace("forward", "backward")
+    inner = name.replace("stage.", "stage.0.").replace("Sequential", "Linear")
+    rank._put(inner, {"input": [gradient], "output": [result]}, name)
+    rank._put(name, {"input": [gradient], "output": [result]}, None)
+
+
+def stage_of_modules(rank: Rank, read: object, given: object, tried: object = None, *, shows: bool = True) -> str:
+    """A stage at level L0, where messages leave no record: a trial, then the call of the only micro-batch."""
+    outer = call_of_modules(rank, tried or t(3e34, 0.0), t(NAN))
+    backward_of_modules(rank, outer, t(1.0, 1.0), t(NAN))
+    name = call_of_modules(rank, read, given)
+    if shows:
+        rank.parameters_grad("Module.stage.0.Linear.forward.0", weight=given)
+    backward_of_modules(rank, name, given, given)
+    return name.replace("stage.", "stage.0.").replace("Sequential", "Linear")
+
+
+def test_what_is_thrown_away_leaves_no_gradient(tmp_path: Path) -> None:
+    run = Run()
+    stage_of_modules(run.rank(0), t(1.0), t(2.0))
+    assert run.analyze(tmp_path).exit_code == 0
+
+
+def test_a_trial_gives_way(tmp_path: Path) -> None:
+    """On the rank itself, to whatever is bad behind it."""
+    run = Run()
+    name = stage_of_modules(run.rank(0), t(1.0), t(NAN))
+    run.rank(0).data.pop("Module.stage.0.Linear.parameters_grad.0")
+    assert the_cause(run.analyze(tmp_path)).op_name == name
+
+
+def test_a_trial_is_no_cause_beside_others(tmp_path: Path) -> None:
+    """On another rank: the last stage was tried, and then got the NaN of the first one."""
+    run = Run()
+    first = run.rank(0)
+    name = call_of_modules(first, batch(1.0), t(NAN)).replace("stage.", "stage.0.").replace("Sequential", "Linear")
+    stage_of_modules(run.rank(1), t(NAN), t(NAN))
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.op_name) == (0, name)
+
+
+def test_without_a_gradient_nothing_shows_that_it_was_thrown_away(tmp_path: Path) -> None:
+    """No recorded gradient of a parameter; nothing else is bad: the first call is the cause, whatever it looks like."""
+    run = Run()
+    stage_of_modules(run.rank(0), t(1.0), t(2.0), shows=False)
+    assert the_cause(run.analyze(tmp_path)).op_name == "Module.stage.0.Linear.forward.0"
+
+
+def test_absurd_numbers_look_like_a_trial(tmp_path: Path) -> None:
+    """A real fault behind it makes the gradients bad, so that nothing proves it; the real one is named."""
+    run = Run()
+    name = stage_of_modules(run.rank(0), t(1.0), t(NAN))
+    cause = the_cause(run.analyze(tmp_path))
+    assert cause.op_name == name
+    assert "reason.trial" in {other.reason.key for other in cause.alternatives}
+
+
+def test_usual_numbers_do_not_look_like_a_trial(tmp_path: Path) -> None:
+    """The first micro-batch of two: what was bad in it is the cause."""
+    run = Run()
+    stage_of_modules(run.rank(0), t(1.0), t(NAN), tried=t(2.0))
+    assert the_cause(run.analyze(tmp_path)).op_name == "Module.stage.0.Linear.forward.0"
+
+
+def test_a_batch_is_no_trial(tmp_path: Path) -> None:
+    """Absurd input data that needs no gradient was not allocated for a message."""
+    run = Run()
+    stage_of_modules(run.rank(0), t(1.0), t(NAN), tried=batch(3e34, 0.0))
+    assert the_cause(run.analyze(tmp_path)).op_name == "Module.stage.0.Linear.forward.0"
 
 
 @pytest.mark.parametrize("view", ["Torch.split", "Torch.chunk"])

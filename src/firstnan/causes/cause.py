@@ -2,13 +2,15 @@
 
 Rules, each tested under its name:
 
+``a_parameter_is_one_cause``
+    A parameter that is bad on several ranks, replicated or gathered from one bad shard, is told once, with the ranks.
 ``every_clean_birth_is_a_cause``
     A rank may hold a second fault behind its first, or behind what reached it from another rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -64,6 +66,7 @@ def root_causes(
     absent = spread.of(Arrival.MISSING)
     causes += absent_causes(step, independent(absent, matching) if causes else absent, summaries, left_out)
     causes += _further(step, spread, summaries, book)
+    causes = _told_once(causes)
     if not causes:
         causes += [
             _own(step, RankOutcome(rank, summary.saturated, Arrival.OWN), summaries, book)
@@ -71,6 +74,20 @@ def root_causes(
             if summary.saturated is not None
         ]
     return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+
+
+def _told_once(causes: Sequence[RootCause]) -> list[RootCause]:
+    """a_parameter_is_one_cause: the same record of several ranks reads the same bad parameter."""
+    kept: dict[tuple[str, frozenset[int]], RootCause] = {}
+    others = []
+    for cause in causes:
+        if cause.where is not Where.PARAMETER or not cause.ranks_also:
+            others.append(cause)
+            continue
+        place = cause.op_name, frozenset((cause.rank, *cause.ranks_also))
+        if place not in kept or cause.rank < kept[place].rank:
+            kept[place] = cause
+    return [*others, *kept.values()]
 
 
 def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], book: Rulebook) -> list[RootCause]:
@@ -192,6 +209,8 @@ def _stays_there(name: str, summary: RankSummary) -> bool:
 
 def _why_harmless(event: Event) -> Note:
     """Why an event that came before the cause is none."""
+    if event.is_trial or Ending.ISLAND in event.endings:
+        return Note("reason.trial")
     if event.closer:
         return Note("reason.contained", {"closer": event.closer})
     return Note("reason.unread" if event.endings == {Ending.UNREAD} else "reason.earlier_dropped")

@@ -31,7 +31,7 @@ from firstnan.rank.taint.defuse import Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.rank.taint.fates import Totals, tallies
-from firstnan.rank.taint.islands import first_message
+from firstnan.rank.taint.islands import Beginning
 from firstnan.rank.taint.links import NEAR
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.window import FAR, SMALL, TAIL, CallLog, Focus, far_windows
@@ -149,7 +149,7 @@ def flow_of(
     names += [final.name.full] if final and final.index not in just_entered else []
     nesting = structure.build(table, structure.with_entered(parents_of(names), table, just_entered), view, final)
     flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
-    flow.arrival = first_message(view)
+    flow.beginning = Beginning(view)
     flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
     flow.legality.count_from = over.end if over.suspect is None else over.suspect
     flow.legality.suppressed = dict(watch.benign)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from firstnan.answer.model import MatchState, Note
 from firstnan.causes.step_answer import StepAnswer
+from firstnan.dump.names import parse_name
 from firstnan.dump.problems import BLIND, Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
+from firstnan.dump.records import Direction
+from firstnan.operators.communication import COMMUNICATION_PREFIXES
 from firstnan.step.origins import SkipDoubt
 
 _GAPS = frozenset({ProblemKind.NO_RECORDS, ProblemKind.EMPTY_RANK, ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE})
@@ -55,6 +58,8 @@ def _short_ranks(answer: StepAnswer) -> list[Problem]:
         summary = answer.summaries.get(rank)
         if summary and summary.records and summary.has_apis and not summary.truncated:
             first.setdefault(rank, what)
+    for rank, going_on in _ended_in_forward(answer):
+        first.setdefault(rank, f"rank {going_on} goes on to {answer.summaries[going_on].last_record}")
     return [
         Problem(
             ProblemKind.SHORT_RANK,
@@ -66,6 +71,19 @@ def _short_ranks(answer: StepAnswer) -> list[Problem]:
         )
         for rank in sorted(first)
     ]
+
+
+def _ended_in_forward(answer: StepAnswer) -> Iterator[tuple[int, int]]:
+    """Ranks whose records end in forward while all others have more and end in backward, and one of those: without a
+    record of communication nothing else tells that a run died there."""
+    there = [summary for summary in answer.summaries.values() if summary.records and not summary.truncated]
+    behind = [one for one in there if parse_name(one.last_record).direction is Direction.BACKWARD]
+    before = [one for one in there if parse_name(one.last_record).direction is Direction.FORWARD]
+    if not behind or any(one.records >= other.records for one in before for other in behind):
+        return
+    for one in before:
+        if parse_name(one.last_record).prefix not in COMMUNICATION_PREFIXES:
+            yield one.rank, min(behind, key=lambda other: other.rank).rank
 
 
 def caveats(

@@ -13,6 +13,8 @@ Rules, each tested under its name:
 ``in_flight_beats_set_aside``
     Where the run ended, what some operator may have taken in once more gives way to what certainly was on its way: a
     value of which every reader has a finite result to one that nobody read, and both to one that reached something.
+``a_trial_gives_way``
+    What looks like a trial on uninitialised memory is the first only where nothing else matters.
 """
 
 from __future__ import annotations
@@ -88,21 +90,20 @@ def first_live(
             and _goes_on_by_itself(event, summary.rank, summaries, matching)
         )
         evidence = _evidence(event)
-        if matters and (first is None or (evidence > most and _begins_here(event))):
+        if matters and (first is None or (evidence > most and (first.is_trial or _begins_here(event)))):
             first, most = event, evidence
             if evidence == _MOST or event.kind is EventKind.RECEIVE:
                 break
     return None if first is None else _first_use(first, summary)
 
 
-_LEAST, _MOST = (False, 0), (True, 2)
+_LEAST, _MOST = (False, False, 0), (True, True, 2)
 
 
-def _evidence(event: Event) -> tuple[bool, int]:
-    """Whether the way on is sure, and how much shows that the value went on at all."""
-    if event.goes_on:
-        return event.guess is None, 2
-    return event.guess is None, 1 if event.endings & {Ending.UNREAD, Ending.BEYOND} else 0
+def _evidence(event: Event) -> tuple[bool, bool, int]:
+    """Whether it is no trial, whether the way on is sure, and how much shows that the value went on at all."""
+    strength = 2 if event.goes_on else 1 if event.endings & {Ending.UNREAD, Ending.BEYOND} else 0
+    return not event.is_trial, event.guess is None, strength
 
 
 def _begins_here(event: Event) -> bool:

@@ -20,6 +20,9 @@ Rules, each tested under its name:
     DDP, FSDP and DTensor leave no records: an entry at a record that is bad on another rank too, after that
     rank's own birth, came from there. Not in forward where a rank's calls are recorded: one of tensors before the
     entry, or one with that rank, and none that cannot be read: then the entry is a fault of its own.
+``a_module_communicates_inside``
+    Where modules alone are recorded, a module whose result is bad may have received it inside (tensor parallel): from
+    a rank on which something was bad inside the same module.
 ``gradients_after_backward``
     What DDP, FSDP and ZeRO reduce leaves no record, whatever else a rank's recorded calls reduce: what clipping, norms
     and the optimizer read after backward came from a rank with an event of its own, where the same operator reads a bad
@@ -286,10 +289,11 @@ def _comes_from(rank: int, source: int, outcomes: Mapping[int, RankOutcome]) -> 
 
 
 def _lateness(event: Event) -> int:
-    """Births explain entries; entries in the middle of a pass those at its beginning, forward those in backward."""
+    """Births explain entries; entries in the middle of a pass those at its beginning, forward those in backward. What
+    began inside a module that took in clean values did not open the pass."""
     if event.kind is EventKind.BIRTH:
         return 0
-    if event.opens_pass or event.origin is Origin.BEFORE_DUMP:
+    if event.around is None and (event.opens_pass or event.origin is Origin.BEFORE_DUMP):
         return LATENESS - 1
     return 2 if event.direction is Direction.BACKWARD else 1
 
@@ -381,6 +385,9 @@ def _unrecorded(
             continue
         if can_be_foreign(other_event) and other_event.opens_pass and not event.opens_pass:
             continue  # what opens a pass came in from elsewhere itself
+        if module and event.kind is EventKind.BIRTH and _is_inside(other_event, event):
+            found.append(other)
+            continue
         bad = summaries[other].bad_inputs
         at = bad.get(name)
         if at is None and event.after_backward:
@@ -390,6 +397,12 @@ def _unrecorded(
         if at > other_event.index or (module and event.kind is EventKind.BIRTH):
             found.append(other)
     return tuple(sorted(found))
+
+
+def _is_inside(event: Event, module: Event) -> bool:
+    """A module's result is bad on one rank, and on another something inside the same module was before."""
+    inner, outer = event.record.name, module.record.name
+    return inner.direction is outer.direction and bool(outer.path) and (event.module or "").startswith(f"{outer.path}.")
 
 
 def _partners(rank: int, matching: Matching) -> frozenset[int]:

@@ -3,6 +3,8 @@
 ``cut_before_it_was_read``
     A bad value in the last records of a cut file that nobody read: its ``where`` may stand behind the cut. It is a
     cause only when nothing else is, and no other rank received anything from it.
+``a_trial_is_no_cause_beside_others``
+    What looks like a trial on uninitialised memory is one only when nothing else is, on no rank.
 ``somebody_made_it``
     When every rank received its value from another one in a circle (groups that are not recorded were put together
     wrongly), the earliest receive is named: "clean" is never said over a value that goes on.
@@ -19,7 +21,9 @@ _CAUSES = frozenset({Arrival.OWN, Arrival.COMMUNICATION, Arrival.MISSING})
 
 
 def is_undecided(event: Event) -> bool:
-    """Nothing but the cut makes the event count."""
+    """Nothing but the cut makes the event count, or it looks like a trial."""
+    if event.is_trial:
+        return True
     return event.endings & LIVE_ENDINGS == {Ending.CUT} and not event.communications
 
 

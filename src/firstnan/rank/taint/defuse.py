@@ -64,7 +64,7 @@ from firstnan.dump.values import INFINITE, ValueState
 from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.events import Event, EventKind, Value
-from firstnan.rank.taint.islands import VIEWS, is_tried
+from firstnan.rank.taint.islands import VIEWS, Beginning, Trial, end_of_call
 from firstnan.rank.taint.legality import Legality, read_tensors, sums_up, written_tensors
 from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.taint.record_table import Table
@@ -95,8 +95,8 @@ class Flow:
     excluded: frozenset[str] = frozenset()
     horizon: int | None = None
     """Index from which on bad values were not looked at; None: all of them were."""
-    arrival: int | None = None
-    """Index of the first tensor that the rank receives from a peer, when it sent none before."""
+    beginning: Beginning | None = None
+    """What the rank does before it exchanges a tensor with a peer."""
     island: int = 0
     """Index before which everything is an island of garbage (:mod:`islands`)."""
     legality: Legality = field(init=False)
@@ -130,6 +130,8 @@ class Flow:
     """Pairs of writer and reader whose link is no more than a guess."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
+    _call: tuple[Trial, int] | None = None
+    """What the first call of a module was that is under way, and the index behind it."""
     _first_gradient: int | None = None
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)
@@ -175,8 +177,7 @@ class Flow:
         """Goes through the records once, in execution order."""
         self._first_gradient = self._where_gradients_begin()
         for record in self.records:
-            if self.arrival is not None and record.index >= self.arrival:
-                self._arrived(self.arrival)
+            self._begun(record.index)
             if record.name.full in self.excluded:
                 self._rule_out(record)
                 continue
@@ -222,13 +223,29 @@ class Flow:
         bad = [tensor for tensor in record.outputs if tensor.state.is_bad]
         return all(any(tensor.numel == one.numel and same_values(tensor, one) for one in known) for tensor in bad)
 
-    def _arrived(self, arrival: int) -> None:
-        """a_stage_is_tried_on_garbage: nothing that was written before is read any more."""
-        self.arrival = None
-        at_top = arrival not in self.calls or self.structure.module_of(self.records[arrival].name.full) is None
-        if not at_top or not self.events or not is_tried(self.structure, self.events[0].record, arrival):
+    def _begun(self, index: int) -> None:
+        """Whether what came before this record was an island: nothing that was written there is read any more."""
+        if self._call is not None and index >= self._call[1]:
+            self._leave(*self._call)
+            self._call = None
+        message = self.beginning.end if self.beginning is not None else None
+        if self.beginning is None or message is None or index < message:
             return
-        self.island = arrival
+        at_top = message not in self.calls or self.structure.module_of(self.records[message].name.full) is None
+        if at_top and self.events:
+            self._leave(self.beginning.trial(self.structure, self.events[0].record), message)
+        self.beginning = None
+
+    def _is_behind_trials(self, last: Event) -> bool:
+        return last.is_trial or last.index < self.island
+
+    def _leave(self, trial: Trial, end: int) -> None:
+        if trial is Trial.NO:
+            return
+        if trial is Trial.PROVEN:
+            self.island = end
+        else:
+            self.events = [replace(event, is_trial=True) for event in self.events]
         for value in self._values:
             value.is_open = False
         self.late.clear()
@@ -581,6 +598,8 @@ class Flow:
     def _event(
         self, record: Record, kind: EventKind, bad_in: tuple[TensorStat, ...], bad_out: Sequence[TensorStat]
     ) -> None:
+        if not self.structure.has_apis and (not self.events or self._is_behind_trials(self.events[-1])):
+            self._call = end_of_call(self.structure, record)
         self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
 
 

@@ -146,6 +146,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """The records that passed the largest finite input on to this one, earliest first."""
     earlier: tuple[Earlier, ...] = ()
     """Records with NaN or Inf before this one that are not the cause, for whoever finds them first."""
+    is_trial: bool = False
+    """Made of absurd numbers in a first call that looks like a trial on uninitialised memory (:mod:`islands`)."""
     blind: Record | None = None
     """Births: a record without statistics from which a clean input may come
     (:mod:`firstnan.rank.surroundings.blind_spots`)."""

@@ -158,6 +158,7 @@ EVIDENCE: dict[str, str] = {
     "reason.receive_buffer": "what the receive buffer held before the message; the call overwrites it",
     "reason.fresh_memory": "memory that was allocated and not yet written",
     "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
+    "reason.trial": "looks like a trial on uninitialised memory: the same code runs again on other data",
     "reason.blind": "has no statistics, and what the cause took in may come from it",
     "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",

@@ -118,6 +118,7 @@ EVIDENCE: dict[str, str] = {
     "reason.receive_buffer": "接收缓冲区在收到消息之前的旧数据，会被该调用覆盖",
     "reason.fresh_memory": "刚分配、尚未写入的内存",
     "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
+    "reason.trial": "像是在未初始化内存上的试运行：同样的代码随后在其他数据上再次运行",
     "reason.blind": "没有统计量，而根因的输入可能来自此处",
     "reason.later": "由根因引起：使用了根因的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
