@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import replicas_made
 
 import engine_work
 import firstnan
@@ -305,6 +306,39 @@ def test_every_node_reads_its_own_ranks(root: Path, disks: tuple[Path, Path]) ->
     report = firstnan.analyze(OWN, NODE_LOCAL)
     assert report.input.path == str(OWN)
     assert without_path(report) == without_path(firstnan.analyze(root, Options(jobs=1)))
+
+
+@pytest.mark.parametrize(
+    ("record", "path", "step"),
+    [
+        ("Distributed.all_reduce.3.forward", ("output", 0), 1),
+        ("Functional.layer_norm.1.forward", ("output", 0), 1),
+        ("Module.head.Linear.forward.0", ("parameters", "weight"), 0),
+    ],
+    ids=["call", "operator", "seed"],
+)
+def test_ranks_of_two_nodes_are_held_against_each_other(
+    record: str, path: tuple[str | int, ...], step: int, disks: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Whatever the comparison reads again (calls, operators, gradients), it asks of the node that has the rank."""
+
+    def edit(at: int, rank: int, records: replicas_made.Json) -> None:
+        if (at, rank) == (step, 1):
+            held = records[record]
+            for part in path:
+                held = held[part]
+            replicas_made.nudge(held, "Mean")
+
+    make = replicas_made.tensor_parallel if "layer_norm" in record else replicas_made.data_parallel
+    root = replicas_made.write(tmp_path / "run", make, world=3, edit=edit)
+    put(root, disks[0], {0, 2})
+    put(root, disks[1], {1})
+    report = firstnan.analyze(OWN, NODE_LOCAL)
+    expected = firstnan.analyze(root, Options(jobs=1))
+    assert [found.name for found in expected.disagreements] == [
+        record.replace(".forward.0", ".weight") if "Module" in record else record
+    ]
+    assert without_path(report) == without_path(expected)
 
 
 def test_a_rank_is_traced_on_its_node(disks: tuple[Path, Path]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replicas_made import MODULES, NORMS, Json, analysed, nudge, tensor, tensor_parallel, write
+from replicas_made import MODULES, NORMS, WIDTH, Json, analysed, nudge, tensor, tensor_parallel, write
 
 import firstnan
 from firstnan.answer.model import (
@@ -156,6 +156,32 @@ def test_a_gradient_that_is_not_reduced_is_told_from_changed_memory(tmp_path: Pa
     assert found.mechanism is DisagreementMechanism.REDUCTION_MISSING
 
 
+@pytest.mark.parametrize(
+    ("world", "frozen", "mechanism"),
+    [
+        (2, False, DisagreementMechanism.MEMORY_CORRUPTION),
+        (2, True, DisagreementMechanism.REDUCTION_MISSING),
+        (3, False, DisagreementMechanism.REDUCTION_MISSING),
+    ],
+)
+def test_what_came_through_an_update_and_changes_on_one_of_two_ranks_is_memory(
+    tmp_path: Path, world: int, frozen: bool, mechanism: DisagreementMechanism
+) -> None:
+    """Not if it only stood still before (the first of two LoRA weights), nor if all of three ranks differ."""
+
+    def edit(step: int, rank: int, records: Json) -> None:
+        held = records["Module.head.Linear.forward.0"]["parameters"]
+        if frozen:
+            held["weight"] = tensor("weight", "frozen")
+        if step == 2:
+            for _ in range(rank):
+                nudge(held["weight"])
+        del records["Distributed.all_reduce.5.forward"]
+
+    (found,) = analysed(write(tmp_path, world=world, edit=edit)).disagreements
+    assert (found.parameter, found.step, found.mechanism) == ("Module.head.Linear.weight", 2, mechanism)
+
+
 def test_another_seed_is_found_where_gradients_are_reduced(tmp_path: Path) -> None:
     def edit(step: int, rank: int, records: Json) -> None:
         for name in (*MODULES, *NORMS):
@@ -175,6 +201,40 @@ def test_experts_that_are_not_reduced_are_no_finding(tmp_path: Path) -> None:
     report = analysed(write(tmp_path, world=2, edit=edit))
     assert report.disagreements == ()
     assert report.agreement.parameters.not_comparable[NotComparable.MAYBE_SHARD] == 3
+
+
+def drifting(step: int, rank: int, records: Json) -> None:
+    """No communication is recorded (DDP), and a weight without a bias is another on two ranks from step 1 on."""
+    for name in [name for name in records if name.startswith("Distributed.")]:
+        del records[name]
+    held = records["Module.layers.0.fc1.Linear.forward.0"]["parameters"]
+    held.pop("bias", None)
+    if step and rank:
+        nudge(held["weight"])
+
+
+def test_ranks_that_work_alone_are_replicas(tmp_path: Path) -> None:
+    (found,) = analysed(write(tmp_path, world=2, edit=drifting)).disagreements
+    assert (found.name, found.step, found.odd_ranks) == ("Module.layers.0.fc1.Linear.weight", 1, None)
+    assert (found.mechanism, found.confidence) == (DisagreementMechanism.REDUCTION_MISSING, Confidence.POSSIBLE)
+
+
+def test_a_module_that_works_on_what_came_from_others_is_no_replica(tmp_path: Path) -> None:
+    """An expert: what it takes in was sent by all_to_all, which left no record."""
+
+    def edit(step: int, rank: int, records: Json) -> None:
+        drifting(step, rank, records)
+        records["Module.layers.0.fc1.Linear.forward.0"]["input_args"] = [tensor("sent", step, rank, shape=(4, WIDTH))]
+
+    assert analysed(write(tmp_path, world=2, edit=edit)).disagreements == ()
+
+
+def test_parts_without_recorded_communication_are_no_replicas(tmp_path: Path) -> None:
+    def program(step: int, rank: int, world: int) -> Json:
+        made = tensor_parallel(step, rank, world, one_seed=True)
+        return {name: record for name, record in made.items() if not name.startswith("Distributed.")}
+
+    assert analysed(write(tmp_path, program, world=2)).disagreements == ()
 
 
 def test_nothing_behind_calls_that_do_not_match(tmp_path: Path) -> None:

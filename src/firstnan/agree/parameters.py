@@ -19,6 +19,11 @@ Rules, each tested under its name:
     weight: its weight, constant at the beginning, must stay equal.
 ``norms_that_worked_alike_are_replicated``
     The same module gave all ranks the same result in the step before: its weight was the same, and must stay so.
+``ranks_that_work_alone_are_replicas``
+    Where no communication is recorded: most modules gave each rank another result, so that the ranks have data of their
+    own, and every module of a differing parameter took in what an operator of its own rank gave. Parts of a tensor
+    parallel model give or take equal activations, those of a sequence parallel one and experts take in what came from
+    others.
 ``reduced_gradients_make_replicas``
     A parameter that differs from the beginning is meant to be equal if its gradient is reduced over the set.
 ``majority_of_three``
@@ -30,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from firstnan.agree.odd import odd_ranks
 from firstnan.agree.replicas import FEWEST, REPLICA, Traffic, group_of, groups, replica_sets, traffic
@@ -47,7 +53,7 @@ from firstnan.answer.model import (
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import ROLES, CommCall, Result, Root
-from firstnan.read.prints import UNUSABLE, RankPrints, digest_of, written
+from firstnan.read.prints import UNUSABLE, OperatorPrints, RankPrints, column, digest_of, written
 
 MAX_NAMED = 100
 """Parameters of one finding that are named."""
@@ -289,7 +295,9 @@ class _Case:
                 return Confidence.CERTAIN
             has_sister = self._has_sister(name)
             if self._traffic is Traffic.UNKNOWN:
-                return Confidence.CERTAIN if odd_ranks(values) else Confidence.LIKELY if has_sister else None
+                if odd_ranks(values):
+                    return Confidence.CERTAIN
+                return Confidence.LIKELY if has_sister else Confidence.POSSIBLE if self._work_alone else None
             if self._traffic is Traffic.TOKENS and has_sister:
                 return Confidence.LIKELY
         if self._traffic in (Traffic.UNKNOWN, Traffic.MESSAGES) or not still or not self._is_deliberate:
@@ -369,6 +377,27 @@ class _Case:
         tables = [Table(self._past_prints(before.step, rank).parameters, Names()) for rank in self._set.ranks]
         results = {table.result(table.places[name]) if name in table.places else UNUSABLE for table in tables}
         return len(results) == 1 and UNUSABLE not in results
+
+    @cached_property
+    def _work_alone(self) -> bool:
+        """ranks_that_work_alone_are_replicas."""
+        tables = [self._replicas[rank].table for rank in self._set.ranks]
+        results = [
+            {t.result(t.places[name]) if name in t.places else UNUSABLE for t in tables} for name in self._seen.equal
+        ]
+        told = [found for found in results if UNUSABLE not in found]
+        own = sum(len(found) == len(tables) for found in told)
+        return 2 * own > len(told) and all(self._feeds_itself(rank) for rank in self._set.ranks)
+
+    def _feeds_itself(self, rank: int) -> bool:
+        """Every module of a differing parameter took in what an operator of this rank gave."""
+        modules = {f"{_module(name)}.forward.0" for name in self._seen.differ}
+        records = self._sources.records(self._seen.step, rank, modules)
+        taken = {digest_of(record.inputs[:1]) for record in records.values()}
+        if len(records) < len(modules) or UNUSABLE in taken:
+            return False
+        given = self._sources.operators(self._seen.step, (rank,)).get(rank, OperatorPrints())
+        return taken <= set(column(given.outputs))
 
     def _is_reduced(self, name: str) -> bool:
         """The module gives its result to a reduction, or gets it from one: it holds a part."""
@@ -469,7 +498,7 @@ class _Case:
             return DisagreementMechanism.SEED_MISMATCH
         if odd is not None and len(odd) == 1 and len(names) == 1:
             return DisagreementMechanism.MEMORY_CORRUPTION
-        if len(names) == 1 and len(self._set.past) > 1 and names[0] in self._set.past[-1].equal:
+        if len(names) == 1 and len(self._set.ranks) == 2 and self._updated(names[0]):
             return DisagreementMechanism.MEMORY_CORRUPTION  # it came through an update before
         return DisagreementMechanism.REDUCTION_MISSING
 
