@@ -69,6 +69,7 @@ from firstnan.rank.taint.legality import Legality, read_tensors, sums_up, writte
 from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.taint.structure import Structure
+from firstnan.rank.taint.writers import FiniteWriters
 
 OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
 """Operators that write into their first argument."""
@@ -132,6 +133,8 @@ class Flow:
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
     _call: tuple[Trial, int] | None = None
     """What the first call of a module was that is under way, and the index behind it."""
+    writers: FiniteWriters | None = None
+    """Made when the first one is asked for."""
     _first_gradient: int | None = None
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)

@@ -30,6 +30,7 @@ from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, G
 from firstnan.rank.taint.gradients import Producers
 from firstnan.rank.taint.links import is_at_the_door
 from firstnan.rank.taint.module_dumps import module_around
+from firstnan.rank.taint.writers import FiniteWriters
 
 NEAR_FORWARD = 64
 """Records within which the batch of a later micro-batch reaches the model."""
@@ -500,20 +501,12 @@ def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
 
 def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Record | None:
     """X of "between X and Y": the nearest earlier record with an output of one of these shapes."""
+    if flow.writers is None:
+        flow.writers = FiniteWriters(flow.records, inputs_only=flow.inputs_only)
     shapes = {t.shape for t in tensors if t.shape is not None}
     sizes = {t.numel for t in tensors if t.shape is not None}
-    near: Record | None = None
-    for record in reversed(flow.records[max(0, index - 200) : index]):
-        if record.name.direction is not flow.records[index].name.direction:
-            continue
-        if record.name.kind is RecordKind.PARAMETERS_GRAD:  # it writes no gradient of an activation
-            continue
-        known = record.inputs if flow.inputs_only else record.outputs
-        if any(t.shape in shapes and not t.state.is_bad for t in known):
-            return record
-        if near is None and any(t.numel in sizes for t in known):
-            near = record
-    return near
+    found = flow.writers.before(index, flow.records[index].name.direction, shapes, sizes)
+    return None if found is None else flow.records[found]
 
 
 def _latest(indices: Sequence[int], before: int) -> tuple[int, ...]:

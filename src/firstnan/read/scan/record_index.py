@@ -155,8 +155,9 @@ class RecordFile:
     def load(self, region: Region) -> Buffer:
         """A region that was passed, at the beginning of a buffer that holds it until another one is loaded."""
         if self._loaded is None or self._loaded[0] != region:
-            self._loaded = None
-            self._loaded = next((region, buffer) for buffer, _ in self.reread((region,)))
+            before, self._loaded = self._loaded, None
+            parts = self.reread((region,), None if before is None else before[1])
+            self._loaded = next((region, buffer) for buffer, _ in parts)
         return self._loaded[1]
 
     def parts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Buffer, Region]]:
@@ -171,8 +172,8 @@ class RecordFile:
         """All regions, from the last to the first."""
         yield from self.reread(reversed(self.regions))
 
-    def reread(self, regions: Iterable[Region]) -> Iterator[tuple[Buffer, Region]]:
-        """Regions of this file, read one after the other."""
+    def reread(self, regions: Iterable[Region], buffer: Buffer | None = None) -> Iterator[tuple[Buffer, Region]]:
+        """Regions of this file, read one after the other; into this buffer, where it is large enough."""
         if self._whole is not None and len(self.regions) == 1:
             ((begin, size, _),) = ((one.offset, one.size, one.first) for one in self.regions)
             if self._loaded is None:
@@ -182,7 +183,6 @@ class RecordFile:
             return
         file = self._open()
         with file:
-            buffer: Buffer | None = None
             for region in regions:
                 if buffer is None or len(buffer.data) < region.size:
                     buffer = Buffer(region.size)

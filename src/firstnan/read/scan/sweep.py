@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
@@ -70,6 +71,10 @@ class ScannedDump:
         self._builder = RecordBuilder()
         self._known: dict[int, Record] = {}
         """Records that were parsed, by index."""
+        self._begins: tuple[Region, array[int]] | None = None
+        """Of the region that was looked at last."""
+        self._checked: Region | None = None
+        """The region whose shadow the sieve holds."""
         self._searches = 0
         self._places: Places | None = None
         """Of all records, once many were searched by name."""
@@ -229,24 +234,42 @@ class ScannedDump:
     def records(self, start: int, stop: int) -> Sequence[Record]:
         start, stop = max(start, 0), min(stop, self._file.records)
         known = self._known
-        if any(index not in known for index in range(start, stop)):
-            if len(known) > MAX_KEPT:
-                known.clear()
-            for buffer, region in self._file.parts(start, stop):
-                first, index = _skip(buffer, region, start)
-                for begin, end in records_in(buffer.text, first, region.size):
-                    if index < stop and index not in known:
-                        known[index] = read(self._builder, text_of(buffer, begin, end), index)
-                    index += 1
-        return [known[index] for index in range(start, stop)]
+        wanted = range(start, stop)
+        missing: Sequence[int] = [index for index in wanted if index not in known]
+        if missing and len(known) > MAX_KEPT:
+            known.clear()
+            missing = wanted
+        for index in missing:
+            buffer, region, begins = self._at(index)
+            at = index - region.first
+            end = begins[at + 1] if at + 1 < len(begins) else region.size
+            known[index] = read(self._builder, text_of(buffer, begins[at], end), index)
+        return [known[index] for index in wanted]
+
+    def _at(self, index: int) -> tuple[Buffer, Region, array[int]]:
+        """The region that holds a record, and where its records begin in the buffer."""
+        region = self._file.region_with(index)
+        buffer = self._file.load(region)
+        if self._begins is None or self._begins[0] != region:
+            self._begins = region, array("I", (begin for begin, _ in records_in(buffer.text, 0, region.size)))
+        return buffer, region, self._begins[1]
+
+    def _checked_at(self, index: int) -> tuple[Buffer, Region, array[int]]:
+        """The same, once the sieve has made its shadow."""
+        buffer, region, begins = self._at(index)
+        if self._checked != region:
+            self._sieve.check(buffer, 0, region.size)
+            self._checked = region
+        return buffer, region, begins
 
     def suspect(self, start: int) -> int | None:
-        for buffer, region in self._file.parts(start):
-            begin, first = _skip(buffer, region, start)
-            self._sieve.check(buffer, begin, region.size)
-            found = self._sieve.suspect(buffer, begin, region.size, first)
+        start = max(start, 0)
+        while start < self._file.records:
+            buffer, region, begins = self._checked_at(start)
+            found = self._sieve.suspect(buffer, begins[start - region.first], region.size, start)
             if found is not None:
                 return found[1]
+            start = region.first + len(begins)
         return None
 
     def find(self, name: str) -> Record | None:
@@ -288,11 +311,10 @@ class ScannedDump:
         place = next((at for at, region in enumerate(regions) if region.first >= start), len(regions))
         count = sum(self._nonfinite[place:])
         stop = regions[place].first if place < len(regions) else self._file.records
-        for buffer, region in self._file.parts(start, stop):
-            begin, _ = _skip(buffer, region, start)
-            self._sieve.check(buffer, begin, region.size)
-            count += self._sieve.nonfinite(buffer, begin, region.size)
-        return count
+        if start >= stop:
+            return count
+        buffer, region, begins = self._checked_at(start)
+        return count + self._sieve.nonfinite(buffer, begins[start - region.first], region.size)
 
     def passes(self) -> tuple[int | None, int | None]:
         first = next((i for part in self._file.parts() if (i := _backward(*part, last=False)) is not None), None)
@@ -407,14 +429,6 @@ def _without_tail(buffer: Buffer, start: int, filled: int) -> int:
     if buffer.text.find(b'\n "', start, end) >= 0 or buffer.text.find(b"\n }", start, tail) >= 0:
         raise Doubt("something behind the records")
     return tail
-
-
-def _skip(buffer: Buffer, region: Region, start: int) -> tuple[int, int]:
-    """Beginning and index of the first record at or behind ``start``."""
-    for index, (begin, _) in enumerate(records_in(buffer.text, 0, region.size), region.first):
-        if index >= start:
-            return begin, index
-    return region.size, region.first
 
 
 def _backward(buffer: Buffer, region: Region, *, last: bool) -> int | None:
