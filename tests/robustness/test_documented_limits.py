@@ -12,7 +12,7 @@ from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import summarize, suspects, window
 from firstnan.rank.surroundings import neighbours
-from firstnan.rank.taint import sinks
+from firstnan.rank.taint import defuse, legality, shelf, sinks
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -20,7 +20,7 @@ from firstnan.read.records import values
 from firstnan.read.scan import record_index
 from firstnan.read.sources import files
 from firstnan.report import assemble, call_map, calls
-from firstnan.run import parts, two_stage
+from firstnan.run import parts, second_pass, two_stage
 from firstnan.show import trace
 from firstnan.show.html import spread
 
@@ -44,6 +44,11 @@ LIMITS = {
     "bad values on one rank that go on and are followed to their end": sinks.MAX_EVENTS,
     "bad values on one rank that go nowhere and are listed": sinks.MAX_HARMLESS,
     "communication calls that one value is followed into": sinks.MAX_NEXT_CALLS,
+    "writers of the very same values that one read is linked to": defuse.LINKS,
+    "earlier values among which the writer of one read is searched": shelf.SEARCH,
+    "-Inf values that are no masks and are known again after a cast": legality.MAX_ILLEGAL,
+    "rounds in which stale results are left out": second_pass.ROUNDS,
+    "earlier receives of one rank that are looked at for a bad value that no record wrote": second_pass.MOST_RECEIVES,
     "earlier receives whose result may be stale": sinks.PENDING_CALLS,
     "records whose output is unfilled memory": suspects.MAX_GARBAGE,
     "largest elements of legal masks": suspects.MAX_MASKS,

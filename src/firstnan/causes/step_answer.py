@@ -26,6 +26,8 @@ class StepAnswer(Struct, frozen=True):
     """True: a gradient overflow that the loss scaler skipped: the next step begins with the same weights."""
     skip_doubt: SkipDoubt | None = None
     """A gradient overflow that the loss scaler may have skipped: why it is not taken for one."""
+    limits: tuple[str, ...] = ()
+    """Limits of the second looks that were reached where they could change the answer."""
     undecided: bool = False
     """True: the only causes stand at the end of a cut file; a later step with a settled one is the answer."""
 

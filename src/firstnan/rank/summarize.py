@@ -26,7 +26,7 @@ from firstnan.rank.surroundings import neighbours
 from firstnan.rank.surroundings.blind_spots import BlindSpots
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
-from firstnan.rank.taint import sinks, structure
+from firstnan.rank.taint import limits, sinks, structure
 from firstnan.rank.taint.defuse import Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
@@ -88,7 +88,7 @@ def suspected(
         made=log.made(),
         mentioned=packed(log.ranks),
         suspect=over.suspect,
-        problems=(*clean.problems, *_open_ends(view, flow, events)),
+        problems=(*clean.problems, *_open_ends(view, flow, found, events, lost_memory=watch.lost_memory)),
         horizon=focus.horizon,
         events=_with_surroundings(view, flow, events, nearby=nearby),
         tallies=tallies(flow, found, events, _totals(view, focus)),
@@ -165,14 +165,18 @@ def _ends_blind(view: RankView) -> bool:
     return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
 
 
-def _open_ends(view: RankView, flow: Flow, events: Sequence[Event]) -> Iterator[Problem]:
-    """Where the run ended, with values in flight."""
+def _open_ends(
+    view: RankView, flow: Flow, found: Mapping[int, sinks.Outcome], events: Sequence[Event], *, lost_memory: bool
+) -> Iterator[Problem]:
+    """Where the run ended with values in flight, and where the analysis did."""
     folder = view.overview.folder
     if flow.structure.unfinished is not None and any(event.is_live for event in events):
         yield Problem(ProblemKind.ENDED_INSIDE, folder.step, folder.rank, folder.label, flow.structure.unfinished)
     if flow.last_check is not None:
         name = flow.records[flow.last_check].name.full
         yield Problem(ProblemKind.ENDED_AT_CHECK, folder.step, folder.rank, folder.label, name)
+    for limit in limits.reached(flow, found, events, lost_memory=lost_memory):
+        yield Problem(ProblemKind.LIMIT, folder.step, folder.rank, folder.label, limit.value, judged=False)
 
 
 class _Decision(Struct, frozen=True):

@@ -68,6 +68,8 @@ class Lookout:
         """Why they do not matter, and the rule -> (tensors, first example)."""
         self.garbage: deque[Record] = deque(maxlen=MAX_GARBAGE)
         """Records whose output is memory that nothing filled."""
+        self.lost_memory = False
+        """More of these were seen than are kept."""
         self.late: int | None = None
         self.counting = True
         self._whole: set[int | None] = set()
@@ -178,19 +180,23 @@ class Lookout:
         summed = sums_up(communication)
         illegal_in = any(_is_bad(t) and (summed or not self._legal_input(record, t)) for t in taken)
         if illegal_in and self.book.is_(name, OperatorKind.BUFFER_VIEW):
-            self.garbage.append(record)
+            self._keep(record)
             return False
         if illegal_in or any(_is_bad(t) and self._legal_output(record, t, taken) is None for t in given):
             return name.full not in self.excluded
         self._passed(record, taken, given)
         return False
 
+    def _keep(self, record: Record) -> None:
+        self.lost_memory = self.lost_memory or len(self.garbage) == MAX_GARBAGE
+        self.garbage.append(record)
+
     def _initialised(self, record: Record) -> None:
         for tensor in record.outputs:
             if tensor.state is _NEG_INF and record.name.direction is Direction.FORWARD:
                 self._remember(tensor.max, tensor.numel)
         if any(_is_bad(t) and t.state is not _NEG_INF for t in record.outputs):
-            self.garbage.append(record)
+            self._keep(record)
 
     def _passed(self, record: Record, taken: Sequence[TensorStat], given: Sequence[TensorStat]) -> None:
         written = [t for t in given if t.state is _NEG_INF]

@@ -33,6 +33,7 @@ def cross_rank(answers: Sequence[StepAnswer], known: Collection[int]) -> list[Pr
             if rank not in known:
                 found.append(Problem(ProblemKind.MISSING_RANK, answer.step, rank, judged=False))
         found += _short_ranks(answer)
+        found += (Problem(ProblemKind.LIMIT, answer.step, detail=limit, judged=False) for limit in answer.limits)
         if answer.matching.unmatched:
             detail = f"{answer.matching.unmatched} calls without a usable peer"
             found.append(Problem(ProblemKind.UNMATCHED_CALLS, answer.step, detail=detail))

@@ -64,7 +64,7 @@ def survey_all(
     def use(view: View, watch: Lookout) -> tuple[RankSummary, RankSummary, AllCalls | None, Roster]:
         summary = replace(look(view, watch, callers), prints=view.prints())
         # What is wrong with construct.json matters where it was asked for.
-        summary = _with_guard(folder, _with(summary, callers.problems))
+        summary = _with_guard(folder, _with(summary, _of_callers(summary, callers)))
         if not summary.records:
             return summary, summary, None, lost_roster(folder, "")
         counted = second_pass.count(view, summary) if summary.made is None else summary
@@ -222,7 +222,15 @@ def _look(
         summary = look(view, watch, callers, whole=whole, disproved=disproved, nearby=nearby)
         return replace(summary, prints=view.prints()) if prints else summary
 
-    return _with_guard(folder, _with(_read(folder, book, excluded, use), callers.problems))
+    summary = _read(folder, book, excluded, use)
+    return _with_guard(folder, _with(summary, _of_callers(summary, callers)))
+
+
+def _of_callers(summary: RankSummary, callers: Callers) -> list[Problem]:
+    """What is wrong with construct.json; that some names were not searched matters where a value matters: a record
+    without a caller proves less than one inside a module."""
+    matters = any(event.is_live or event.communications for event in summary.events)
+    return [problem for problem in callers.problems if matters or problem.kind is not ProblemKind.LIMIT]
 
 
 def _with_guard(folder: RankFolder, summary: RankSummary) -> RankSummary:

@@ -104,6 +104,7 @@ def answer(
         return judge(step, have, known, book, alone=alone, left_out=left_out)
 
     found = judged(_uncounted(have))
+    questions: list[Question] = []
     for _ in range(ROUNDS):
         wanted = itertools.chain(_members_of_causes(found), _earlier_receives(found), _senders_of_stale(found))
         questions = _asked_for(found, wanted)
@@ -113,8 +114,16 @@ def answer(
         if not questions:
             break
         found = judged(questions)
+    limits = ["rounds in which stale results are left out"] if questions else []
     questions = _dropped(found)
-    return judged(questions) if questions else found
+    found = judged(questions) if questions else found
+    return replace(found, limits=(*limits, *_limits(found)))
+
+
+def _limits(found: StepAnswer) -> Iterator[str]:
+    """What was not asked for, since it was too much, where it could change the answer."""
+    if any(len(calls) > MOST_RECEIVES for _, calls in _receives_before(found)):
+        yield "earlier receives of one rank that are looked at for a bad value that no record wrote"
 
 
 def with_nearby(found: StepAnswer, ask: Ask) -> StepAnswer:
@@ -274,6 +283,13 @@ def _members_of_causes(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
 
 def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
     """an_old_record_explains_its_reader."""
+    for rank, calls in _receives_before(found):
+        yield from ((rank, call) for call in calls[:MOST_RECEIVES])
+
+
+def _receives_before(found: StepAnswer) -> Iterator[tuple[int, list[MatchedCall]]]:
+    """Ranks with a bad value that no record wrote, and the calls through which they received one unseen: the first
+    MOST_RECEIVES and one more, where there is one."""
     own = found.spread.of(Arrival.OWN)
     if not own:
         return
@@ -287,8 +303,7 @@ def _earlier_receives(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
     ]
     for rank in unexplained:
         received = (call for call, clean in passed if rank in clean and not (call.is_p2p and call.receiver != rank))
-        for call in itertools.islice(received, MOST_RECEIVES):
-            yield rank, call
+        yield rank, list(itertools.islice(received, MOST_RECEIVES + 1))
 
 
 def _maybe_stale(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:

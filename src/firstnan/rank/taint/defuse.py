@@ -52,7 +52,7 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -68,6 +68,7 @@ from firstnan.rank.taint.islands import VIEWS, Beginning, Trial, end_of_call
 from firstnan.rank.taint.legality import Legality, read_tensors, sums_up, written_tensors
 from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.taint.record_table import Table
+from firstnan.rank.taint.shelf import SEARCH, Shelf
 from firstnan.rank.taint.structure import Structure
 from firstnan.rank.taint.writers import FiniteWriters
 
@@ -81,8 +82,6 @@ LAST_LOOKS = 8
 """Last records among which the check is looked for behind which the run ended."""
 BESIDE = 8
 """So many records after its writer a dropped value may be read once more."""
-SEARCH = 256
-"""Most values that are looked at for one read; keeps the work linear in the number of bad values."""
 
 
 @dataclass
@@ -121,6 +120,8 @@ class Flow:
     """Results were not dumped."""
     illegal: dict[int, tuple[TensorStat, ...]] = field(default_factory=dict)
     """Record index -> its bad tensors that are not legal."""
+    unlinked: int | None = None
+    """The oldest writer of the very values of some read that is one more than LINKS."""
     last_check: int | None = None
     """Index of the check behind which the run ended, when it saw a bad value."""
     unfilled: set[int] = field(default_factory=set)
@@ -139,9 +140,11 @@ class Flow:
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)
     """Size -> values of which a record overwrote a part, and that record; the next reader tells what is left."""
-    _values: list[Value] = field(default_factory=list)
-    _by_size: dict[int | None, list[Value]] = field(default_factory=dict)
-    _shut: list[Value] = field(default_factory=list)
+    _unsearched: int | None = None
+    """The oldest writer of a value that was dropped and that a search for a value carried out did not come to."""
+    _values: Shelf = field(default_factory=Shelf)
+    _by_size: dict[int | None, Shelf] = field(default_factory=lambda: defaultdict(Shelf))
+    _shut: dict[int | None, list[Value]] = field(default_factory=dict)
     """Values that were closed, in that order."""
     _ruled_out: dict[str, list[TensorStat]] = field(default_factory=dict)
     """Modules around records that the user ruled out -> the bad results of these."""
@@ -175,6 +178,13 @@ class Flow:
     def ends_near(self, index: int) -> bool:
         """Whether what stands at this index may be read where nothing was looked at any more."""
         return self.horizon is not None and index >= self.horizon - NEAR
+
+    @property
+    def unsearched(self) -> int | None:
+        """The oldest writer of a value that some search for a read's writer did not come to."""
+        shelves = (self._values, *self._by_size.values())
+        known = [self._unsearched, *(shelf.left_out for shelf in shelves)]
+        return min((writer for writer in known if writer is not None), default=None)
 
     def run(self) -> None:
         """Goes through the records once, in execution order."""
@@ -249,8 +259,7 @@ class Flow:
             self.island = end
         else:
             self.events = [replace(event, is_trial=True) for event in self.events]
-        for value in self._values:
-            value.is_open = False
+        self._values.close()
         self.late.clear()
 
     def _where_gradients_begin(self) -> int | None:
@@ -340,9 +349,7 @@ class Flow:
             if kind is OperatorKind.SELECTOR:
                 whole = short_api(record.name) == "copy"  # writes over all of its memory, garbage too
                 for value in writers if whole else live:
-                    if not value.uninitialised:
-                        self._shut.append(value)
-                    self._close(value)
+                    self._close(value) if value.uninitialised else self._shut_away(value)
         elif not bad_out and not sending and not proves_a_drop(record):
             self.unproven.add(record.index)
             if self.inputs_only:
@@ -359,15 +366,14 @@ class Flow:
                 continue
             for at, value in self._patched.pop(tensor.numel):
                 self.absorbed[at] = OperatorKind.SELECTOR
-                self._shut.append(value)
-                self._close(value)
+                self._shut_away(value)
 
     def _reads_flagged(self, record: Record, taken: Sequence[TensorStat]) -> bool:
         """Dumps with device flags for whole records hold no inputs: after a flagged record the next one follows."""
         if not taken or not all(t.state.is_unknown for t in taken if t.is_floating):
             return False
-        near = islice(reversed(self._values), SEARCH)
-        return any(v.is_open and v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in near)
+        near = self._values.latest()
+        return any(v.stat.state is ValueState.NON_FINITE and self._readable(record, v) for v in near)
 
     def _initialiser(self, record: Record) -> None:
         bad = [t for t in record.outputs if t.state.is_bad]
@@ -383,8 +389,8 @@ class Flow:
         """``zero_`` and its kind: what stood in the memory before is gone."""
         for tensor in record.inputs:
             if tensor.state.is_bad:
-                for value in islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH):
-                    if value.is_open and value.uninitialised and same_values(value.stat, tensor):
+                for value in self._by_size[tensor.numel].latest():
+                    if value.uninitialised and same_values(value.stat, tensor):
                         self._close(value)
                         break
 
@@ -425,8 +431,7 @@ class Flow:
             if finite and record.name.direction is Direction.FORWARD:
                 for value in inside:
                     if value.is_open:
-                        self._shut.append(value)
-                        self._close(value)
+                        self._shut_away(value)
             return
         if record.name.direction is Direction.BACKWARD:
             self.bad_backward[record.name.full] = record.index
@@ -482,8 +487,8 @@ class Flow:
             uninitialised=uninitialised,
         )
         self.legality.mirrored(tensor)
-        self._values.append(value)
-        self._by_size.setdefault(tensor.numel, []).append(value)
+        self._values.put(value)
+        self._by_size[tensor.numel].put(value)
         for module in self.structure.ancestors(record.name.full):
             self._inside.setdefault(module, []).append(value)
 
@@ -509,10 +514,14 @@ class Flow:
         """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at."""
         size = tensor.numel
         same: list[Value] = []
-        for value in islice(reversed(self._by_size.get(size, ())), SEARCH):
-            if value.is_open and same_values(value.stat, tensor) and self._readable(record, value):
+        is_nan = tensor.state is ValueState.NAN
+        for value in self._by_size[size].latest():
+            if same_values(value.stat, tensor) and self._readable(record, value):
+                if not is_nan and len(same) == LINKS:
+                    self.unlinked = value.writer if self.unlinked is None else min(self.unlinked, value.writer)
+                    break
                 same.append(value)
-                if len(same) == (nans if tensor.state is ValueState.NAN else LINKS):
+                if is_nan and len(same) == nans:
                     break
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
@@ -533,18 +542,18 @@ class Flow:
 
     def _mirrored(self, record: Record, tensor: TensorStat) -> list[Value]:
         """negation_has_no_record: the nearest value whose negation this one is."""
-        near = islice(reversed(self._by_size.get(tensor.numel, ())), SEARCH)
-        found = (v for v in near if v.is_open and is_mirrored(v.stat, tensor) and self._readable(record, v))
+        near = self._by_size[tensor.numel].latest()
+        found = (v for v in near if is_mirrored(v.stat, tensor) and self._readable(record, v))
         return list(islice(found, 1))
 
     def _guessed(self, record: Record, tensor: TensorStat) -> list[Value]:
         """The nearest value that can have become this one, an unread one first."""
         fallback: Value | None = None
         gradient = record.name.direction is Direction.BACKWARD
-        for value in islice(reversed(self._values), SEARCH):
+        for value in self._values.latest():
             if gradient and value.writer in self.calls:
                 continue  # what forward communication brought has the shape it had
-            if not value.is_open or value.uninitialised or not self._readable(record, value):
+            if value.uninitialised or not self._readable(record, value):
                 continue
             gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
@@ -562,12 +571,11 @@ class Flow:
     def _carried_out(self, record: Record, tensor: TensorStat) -> list[Value]:
         """carried_out_by_attribute, used_beside_selection, received_beside_an_overwrite."""
         distinct = tensor.numel == 1 or tensor.state is not ValueState.NAN
-        for value in islice(reversed(self._shut), SEARCH):
-            if (
-                value.stat.numel != tensor.numel
-                or not same_values(value.stat, tensor)
-                or not self._readable(record, value)
-            ):
+        shut = self._shut.get(tensor.numel, [])
+        if len(shut) > SEARCH and distinct:
+            self._unsearched = shut[0].writer if self._unsearched is None else min(self._unsearched, shut[0].writer)
+        for value in islice(reversed(shut), SEARCH):
+            if not same_values(value.stat, tensor) or not self._readable(record, value):
                 continue
             if (distinct and not value.readers) or self._is_beside(record, value, tensor) or self._is_received(value):
                 return [value]
@@ -588,6 +596,10 @@ class Flow:
         return (
             same and near and parents.get(writer) is not None and parents.get(writer) == parents.get(record.name.full)
         )
+
+    def _shut_away(self, value: Value) -> None:
+        self._shut.setdefault(value.stat.numel, []).append(value)
+        self._close(value)
 
     def _close(self, value: Value) -> None:
         value.is_open = False

@@ -92,6 +92,8 @@ class Legality:
     """Whether a tensor is a weight, as far as its place tells: no mask either."""
     left_out_around: Callable[[Record], Collection[str]] = field(default=_nothing)
     """Operators that the modules around a record call without a record."""
+    forgot: bool = False
+    """There are more than MAX_ILLEGAL."""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
     _illegal: list[TensorStat] = field(default_factory=list)
 
@@ -141,6 +143,8 @@ class Legality:
         self._known[_key(tensor)] = legal
         if not legal and len(self._illegal) < MAX_ILLEGAL:
             self._illegal.append(tensor)
+        elif not legal:
+            self.forgot = True
         return legal
 
     def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:

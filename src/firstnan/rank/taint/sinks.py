@@ -125,16 +125,30 @@ def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     return tuple(_with_recompute(flow, event, events) for event in events)
 
 
+def left_out(flow: Flow, found: Mapping[int, Outcome]) -> bool:
+    """More than MAX_EVENTS go on, and what can decide stands among the others: none of the first ones matters, or a
+    later one is made of finite values and does."""
+    going = [event for event in flow.events if _goes_on(flow, found[event.index], event)]
+    first, others = going[:MAX_EVENTS], going[MAX_EVENTS:]
+    if not others:
+        return False
+    is_settled = any(found[event.index].endings & LIVE_ENDINGS for event in first)
+    births = (event for event in others if event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD)
+    return not is_settled or any(found[event.index].endings & LIVE_ENDINGS for event in births)
+
+
+def _goes_on(flow: Flow, outcome: Outcome, event: Event) -> bool:
+    """Somewhere, or it stands where values go on by what the records do not tell."""
+    goes_on = outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD, Ending.ISLAND}
+    return bool(goes_on or flow.sends_bad.get(event.index) or flow.structure.in_backward(event.index))
+
+
 def _kept(flow: Flow, found: Mapping[int, Outcome]) -> Iterator[Event]:
     """The first events that were dropped, and the first of those that were not: what can decide stands among these,
     however many harmless ones stand before it."""
     harmless = others = 0
     for event in flow.events:
-        outcome = found[event.index]
-        goes_on = (
-            outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD, Ending.ISLAND}
-        )
-        if goes_on or flow.sends_bad.get(event.index) or flow.structure.in_backward(event.index):
+        if _goes_on(flow, found[event.index], event):
             others += 1
             if others <= MAX_EVENTS:
                 yield event

@@ -61,12 +61,16 @@ class Callers:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the file, as far as it was read."""
-        if not self._unlisted:
-            return self._problems
         file = f"{self._folder.label}/{FileKind.CONSTRUCT.value}"
+        found = list(self._problems)
+        if self._gave_up and not self._is_whole:
+            detail = "names that are searched in a long construct.json and are not there"
+            found.append(Problem(ProblemKind.LIMIT, self._folder.step, self._folder.rank, file, detail, judged=False))
+        if not self._unlisted:
+            return tuple(found)
         detail = f"does not list {some(list(self._unlisted))}"
         unlisted = Problem(ProblemKind.BAD_CONTENT, self._folder.step, self._folder.rank, file, detail, judged=True)
-        return (*self._problems, unlisted)
+        return (*found, unlisted)
 
     def _gather(self, names: Collection[str]) -> None:
         if self._file is None:

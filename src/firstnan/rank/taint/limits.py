@@ -1,0 +1,54 @@
+"""Which limits of the analysis of one rank were reached where they could change its answer.
+
+Rules, each tested under its name:
+
+``a_limit_is_told_where_it_matters``
+    What a limit left out stands before the first value that matters on the rank, or could matter itself. On a rank on
+    which nothing matters a writer that was not searched changes nothing: its reader does not matter either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.events import Event, EventKind, Origin
+from firstnan.rank.taint.sinks import MAX_NEXT_CALLS, Outcome, left_out
+
+
+class Limit(Enum):
+    """What was limited, in the words of docs/limits.md."""
+
+    EVENTS = "bad values on one rank that go on and are followed to their end"
+    """:data:`sinks.MAX_EVENTS`."""
+    CALLS = "communication calls that one value is followed into"
+    """:data:`sinks.MAX_NEXT_CALLS`."""
+    LINKS = "writers of the very same values that one read is linked to"
+    """:data:`defuse.LINKS`."""
+    SEARCH = "earlier values among which the writer of one read is searched"
+    """:data:`shelf.SEARCH`."""
+    MEMORY = "records whose output is unfilled memory"
+    """:data:`suspects.MAX_GARBAGE`."""
+    ILLEGAL = "-Inf values that are no masks and are known again after a cast"
+    """:data:`legality.MAX_ILLEGAL`."""
+
+
+def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *, lost_memory: bool) -> Iterator[Limit]:
+    """a_limit_is_told_where_it_matters; ``lost_memory``: some records with unfilled memory were not kept."""
+    first = next((event for event in events if event.is_live or event.communications), None)
+    if left_out(flow, found):
+        yield Limit.EVENTS
+    if any(len(event.communications) >= MAX_NEXT_CALLS and not event.is_live for event in events):
+        yield Limit.CALLS
+    if first is None:
+        if flow.legality.forgot and "mask_from_outside" in flow.legality.suppressed:
+            yield Limit.ILLEGAL
+        return
+    if flow.unlinked is not None and flow.unlinked < first.index:
+        yield Limit.LINKS
+    if flow.unsearched is not None and flow.unsearched < first.index:
+        yield Limit.SEARCH
+    unknown = first.kind is EventKind.ENTRY and first.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP)
+    if lost_memory and unknown:
+        yield Limit.MEMORY
