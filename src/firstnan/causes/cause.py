@@ -24,6 +24,7 @@ from firstnan.dump.records import Direction, RecordKind
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
+from firstnan.rank.surroundings.jumps import at_its_jump
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.rank.taint.module_dumps import inside_its_module
 from firstnan.step.liveness import is_own_birth
@@ -128,7 +129,7 @@ def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]
 
 
 def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], book: Rulebook) -> RootCause:
-    event = inside_its_module(outcome.event) if outcome.arrival is Arrival.OWN else outcome.event
+    event = at_its_jump(inside_its_module(outcome.event)) if outcome.arrival is Arrival.OWN else outcome.event
     also = _holders(outcome, summaries)
     where = _WHERE[event.origin or Origin.BETWEEN_RECORDS]
     if event.kind is EventKind.BIRTH:
@@ -160,7 +161,8 @@ def _place_confidence(event: Event) -> Confidence:
         taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
         is_seen = bool(taken) and not any(tensor.state.is_unknown for tensor in taken)
         is_call = event.record.name.kind is RecordKind.API
-        return Confidence.CERTAIN if is_seen and is_call and event.blind is None else Confidence.LIKELY
+        is_proven = is_seen and is_call and event.blind is None and event.jump is None
+        return Confidence.CERTAIN if is_proven else Confidence.LIKELY
     is_read = event.origin in (Origin.PARAMETER, Origin.INPUT_DATA) or event.writer is not None
     return Confidence.LIKELY if is_read else Confidence.POSSIBLE
 

@@ -24,6 +24,7 @@ from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
 from firstnan.rank.surroundings import neighbours
 from firstnan.rank.surroundings.blind_spots import BlindSpots
+from firstnan.rank.surroundings.jumps import jump_inside
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
 from firstnan.rank.taint import limits, sinks, structure
@@ -221,6 +222,8 @@ def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *,
         matters = id(event) in told
         if spots is not None and event.kind is EventKind.BIRTH:
             event = replace(event, blind=spots.before(event.forward_twin or event.record))
+        if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
+            event = replace(event, jump=jump_inside(flow, event))
         if matters:
             start, stop = max(event.index - neighbours.BEFORE, 0), event.index + neighbours.AFTER + 1
             around = view.records(start, stop) if nearby else ()

@@ -4,7 +4,8 @@ An absurdly large but finite value entered earlier and went over the limit only 
 
 ## What proves it
 The largest finite input is 1e12 or more. *likely* when the run-up holds a jump by a factor of 10000 or more (it is
-named); *possible* when it entered outside the dump.
+named), or when gradients that no record adds up go over the limit, and one operator made them; *possible* when it
+entered outside the dump.
 
 ## Example
 A feature divided by a spread of 1e-25; its square, three operators later, overflows.
@@ -22,19 +23,24 @@ from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.causes.mechanisms.traits import Trait
 from firstnan.operators.bounds import largest
+from firstnan.rank.surroundings.jumps import ABSURD, JUMP
 from firstnan.rank.taint.events import EventKind
 
 TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED})
-
-ABSURD = 1e12
-"""Finite values of this size do not occur in healthy training in any layer."""
-JUMP = 1e4
-"""A growth by this factor in one operator is where an absurd value entered."""
 
 
 @tried(EventKind.BIRTH, after="fp8_scale")
 def large_value_propagation(case: Case) -> Mechanism | None:
     """An absurd finite value is on the way in; the run-up shows where it entered."""
+    if case.event.jump is not None and case.event.around is not None:
+        return found(
+            MechanismKind.LARGE_VALUE_PROPAGATION,
+            Confidence.LIKELY,
+            "why.large_value_inside",
+            before=largest(case.record.inputs),
+            after=largest(case.record.outputs),
+            module=case.event.around.name.full,
+        )
     value = largest(case.record.inputs)
     if case.bad_output is None or value is None or value < ABSURD:
         return None

@@ -130,6 +130,8 @@ def place_key(cause: RootCause) -> str:
         return "where.communication.excluded"
     if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         return "where.communication.received"
+    if cause.mechanism.explanation.key == "why.large_value_inside":
+        return "where.operator.jump"
     if cause.is_inside_module:
         return f"where.{cause.where.value}.module"
     taken = [tensor for tensor in cause.inputs if tensor.is_floating]

@@ -103,6 +103,10 @@ EVIDENCE: dict[str, str] = {
     "why.large_value_from": (
         "the input already holds {value}, finite but far too large; it entered in {operator} ({before} in, {after} out)"
     ),
+    "why.large_value_inside": (
+        "the gradients that it gives are finite but far too large ({before} in, {after} out); their sum, which has no "
+        "record, is over the limit in {module}"
+    ),
     "why.divergence": "{name} has grown {factor} times since step {since}, more than fourfold in every step",
     "caveat.growing": (
         "values grow from step to step on rank {rank}, since step {since} in {name}, and are near the limit of their "

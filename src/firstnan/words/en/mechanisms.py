@@ -251,8 +251,9 @@ MECHANISMS: dict[str, str] = {
         "it was."
     ),
     "mechanism.unknown.advice.module_beside_operators": (
-        "Look in the code of this module: the dump holds operators, and none of it here (risk_level, a list or scope, "
-        "or recording that ended early). Dump again with risk_level ALL and without a list."
+        "Look in the code of this module: the dump holds operators, and none recorded here made the value (risk_level, "
+        "a list or scope, recording that ended early; sums of gradients have no record). Dump again with risk_level "
+        "ALL and without a list."
     ),
     "mechanism.unknown.advice.received": (
         "Run firstnan analyze on the folder of all ranks: it follows the value to the rank where it began."

@@ -78,6 +78,9 @@ EVIDENCE: dict[str, str] = {
     "why.fp8_scale": "有低精度 dtype 参与：其缩放因子为 0、过小或为无穷",
     "why.large_value": "输入中已有 {value}，虽有限但过大；它的来处不在 dump 中",
     "why.large_value_from": "输入中已有 {value}，虽有限但过大；它来自 {operator}（输入 {before}，输出 {after}）",
+    "why.large_value_inside": (
+        "给出的梯度虽有限但过大（输入 {before}，输出 {after}）；这些梯度在 {module} 中相加（无记录）后超出上限"
+    ),
     "why.divergence": "{name} 自第 {since} 步起放大了 {factor} 倍，每一步都超过 4 倍",
     "caveat.growing": "rank {rank} 上的数值逐步放大（自第 {since} 步起，{name}），已接近 dtype 上限：请继续 dump",
     "why.saturation": "{slot} 恰好等于 {dtype} 的最大有限值 {limit}：此前已被截断",

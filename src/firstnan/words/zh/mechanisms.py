@@ -212,7 +212,8 @@ MECHANISMS: dict[str, str] = {
     ),
     "mechanism.unknown.advice.module": ("用 level mix 重新 dump，以便记录该模块内部的算子：目前不知道是其中哪一个。"),
     "mechanism.unknown.advice.module_beside_operators": (
-        "查看该模块的代码：dump 中有算子，但没有该模块内部的算子（risk_level、list 或 scope，或记录提前结束）。"
+        "查看该模块的代码：dump 中有算子，但该模块内部没有记录到产生该值的算子（risk_level、list 或 scope、"
+        "记录提前结束；梯度求和本身没有记录）。"
         "用 risk_level ALL 且不设 list 重新 dump。"
     ),
     "mechanism.unknown.advice.received": (

@@ -90,7 +90,8 @@ REPORT: dict[str, str] = {
     "trace.unknown": "无法判断：rank {rank} 上没有可供判断的内容。",
     "show.headline": "{ranks}、step {step} 第 {index} 条记录附近（共 {total} 条，从 0 起）",
     # Kinds of place.
-    "where.operator.module": "模块内部：输入正常，结果异常；其中的算子没有记录",
+    "where.operator.module": "模块内部：输入正常，结果异常；内部没有记录能说明更多",
+    "where.operator.jump": "算子内部：输入正常，结果有限但大得离谱",
     "where.operator": "算子内部：输入正常，结果异常",
     "where.operator.blind": "就记录所见在算子内部：结果异常，输入没有统计值",
     "where.communication.received": "从其他 rank 收到",
