@@ -20,6 +20,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``received_beside_an_overwrite``
     ... and what a communication brought, when only records that write over their own memory (``x[:] = ...``, whose
     memory may have held any garbage of that size) seemed to read it.
+``a_gather_fills_its_parts``
+    The parts of a buffer that the call right behind writes over in full hold what lay in its memory: a bad value that
+    no record surely wrote is none.
 ``no_result_proves_nothing``
     A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
 ``what_was_not_dumped_passes_the_value_on``
@@ -325,6 +328,8 @@ class Flow:
             writers += self._writers(record, tensor, nans=sizes[tensor.numel])
         live = [w for w in writers if not w.uninitialised]
         unfilled = bool(writers) and not live and short_api(record.name) in VIEWS
+        surely = [w for w in live if (w.writer, record.index) not in self.guesses]
+        unfilled = unfilled or (not surely and self._is_filled_next(record))
         if unfilled or (not live and self.book.is_(record.name, OperatorKind.BUFFER_VIEW)):
             for tensor in bad_out:
                 self._write(record, tensor, uninitialised=True)
@@ -354,6 +359,18 @@ class Flow:
             self.unproven.add(record.index)
             if self.inputs_only:
                 self._write(record, _may_have_become(bad_in))
+
+    def _is_filled_next(self, record: Record) -> bool:
+        """a_gather_fills_its_parts."""
+        if short_api(record.name) not in VIEWS:
+            return False
+        parts = sorted(t.numel or 0 for t in record.outputs if t.is_floating)
+        return any(
+            call.api == "all_gather"
+            and sorted(t.numel or 0 for t in call.received) == parts
+            and all(t.state is ValueState.FINITE for t in call.received)
+            for call in self.calls.get(record.index + 1, ())
+        )
 
     def _proven(self, record: Record, taken: Sequence[TensorStat]) -> None:
         """overwritten_in_part: the next reader of a tensor of this size shows whether anything bad was left."""

@@ -76,7 +76,7 @@ class RecordBuilder:
             reader.peers, reader.groups = [], []  # those among outputs only repeat the arguments
             outputs, n_outputs = reader.top(get("output"), "output")
         if reader.blank and not distrusted:
-            (self.settled if _is_settled(name, outputs) else self.blank).append(full)
+            (self.settled if _is_settled(name, outputs, n_outputs) or _is_on_its_way(raw) else self.blank).append(full)
         if reader.odd:
             self.odd.append(full)
         self.seen += reader.seen
@@ -90,15 +90,29 @@ class RecordBuilder:
         )  # fmt: skip
 
 
-def _is_settled(name: RecordName, outputs: Sequence[TensorStat]) -> bool:
-    """An operand without statistics says nothing where the record's results are finite; memory that is filled with a
-    constant holds it."""
+def _is_settled(name: RecordName, outputs: Sequence[TensorStat], results: int) -> bool:
+    """An operand without statistics says nothing where the record's results are finite, or are no tensors (``stride``);
+    memory that is filled with a constant holds it."""
     if name.prefix.endswith("Distributed"):
         return False
     if name.kind is RecordKind.API and name.api.rsplit(".", 1)[-1] in FILLS:
         return True
+    if results and not outputs:
+        return True
     floating = [tensor for tensor in outputs if tensor.is_floating]
     return bool(floating) and all(tensor.state is ValueState.FINITE for tensor in floating)
+
+
+def _is_on_its_way(raw: dict[str, object]) -> bool:
+    """A view of the result of a functional collective (``AsyncCollectiveTensor``) has no statistics anywhere: the
+    operator that waits for it shows what came of it."""
+    tensors = [*_listed(raw.get("input_args")), *_listed(raw.get("output"))]
+    blank = [t for t in tensors if isinstance(t, dict) and "Max" in t and t["Max"] is None]
+    return bool(blank) and all(str(tensor.get("type")).endswith(".AsyncCollectiveTensor") for tensor in blank)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def settled_detail(builder: RecordBuilder, records: int) -> str:
