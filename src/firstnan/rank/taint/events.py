@@ -143,7 +143,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """Entries between two modules: the record of the module around them, when it took in clean values and gave bad
     ones (:mod:`module_dumps`)."""
     jump: Record | None = None
-    """Births of a module's backward: the operator inside whose gradients are absurdly large (:mod:`..jumps`)."""
+    """Births of a module's backward: the operator inside whose gradients are absurdly large
+    (:mod:`firstnan.rank.surroundings.jumps`)."""
     run_up: tuple[RunUp, ...] = ()
     """The records that passed the largest finite input on to this one, earliest first."""
     earlier: tuple[Earlier, ...] = ()
