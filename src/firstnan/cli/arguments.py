@@ -45,6 +45,7 @@ def options(arguments: argparse.Namespace) -> Options:
         engine=EngineKind(arguments.engine),
         ray_address=arguments.ray_address,
         node_local=arguments.node_local,
+        first=getattr(arguments, "first", False),
     )
 
 

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from firstnan.dump.language import Language
 from firstnan.dump.options import Progress, ProgressEvent
+from firstnan.dump.printable import printable
 from firstnan.show.outline.inputs import size_words
 from firstnan.words import Words, text
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+    class Bar(RichProgress):
+        """A bar with a line below it."""
+
+        below: str
+
 
 HAS_RICH = find_spec("rich") is not None
 """A machine with Python alone has no bar. It is loaded when there is a terminal to draw on."""
 
 
 class ReadingProgress:
-    """A bar of the bytes read, with ranks, rate and time left, and one line at the end.
+    """A bar of the bytes read, with ranks, rate and time left, the first bad value so far, and one line at the end.
 
     Use as ``with ReadingProgress(language) as progress: analyze(path, options, progress)``. Gives None, and shows
     nothing, when the stream is not a terminal.
@@ -61,6 +69,10 @@ class ReadingProgress:
         done = Words(f"{event.ranks_done}/{event.ranks_total}")
         description = text("progress.ranks", self._language, done=done)
         self._bar.update(self._task, completed=event.bytes_done, total=event.bytes_total, description=description)
+        if event.first is not None:
+            found = Words(printable(event.first.op_name))
+            number = Words(f"{event.first.index:,}")
+            self._bar.below = text("progress.first", self._language, rank=event.first.rank, record=number, name=found)
 
     def _summary(self, event: ProgressEvent) -> str:
         seconds = max(time.monotonic() - self._start, 0.001)
@@ -75,10 +87,19 @@ class ReadingProgress:
 
 
 def _bar(stream: TextIO) -> Bar:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.text import Text
 
-    return Progress(
+    class WithLine(Progress):
+        below = ""
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            yield from super().get_renderables()
+            if self.below:
+                yield Text(self.below)
+
+    bar = WithLine(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
@@ -87,3 +108,4 @@ def _bar(stream: TextIO) -> Bar:
         console=Console(file=stream),
         transient=True,
     )
+    return cast("Bar", bar)

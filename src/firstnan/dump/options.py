@@ -36,6 +36,19 @@ class Options(Struct, frozen=True):
     """The Ray cluster; ``local`` starts one here; None: that of ``RAY_ADDRESS``, or one that runs here."""
     node_local: bool = False
     """Every node of the Ray cluster has rank folders of its own at the path."""
+    first: bool = False
+    """Read no further than to the first rank on which a bad value began; the report is not complete then."""
+
+
+class Suspicion(Struct, frozen=True, order=True):
+    """The first bad value of a rank that may matter. What is smaller is more likely to be the cause."""
+
+    step: int
+    is_received: bool
+    """It came by communication."""
+    index: int
+    rank: int
+    op_name: str
 
 
 class ProgressEvent(Struct, frozen=True):
@@ -45,6 +58,8 @@ class ProgressEvent(Struct, frozen=True):
     ranks_total: int
     bytes_done: int
     bytes_total: int
+    first: Suspicion | None = None
+    """The smallest suspicion so far."""
 
 
 Progress = Callable[[ProgressEvent], None]

@@ -56,6 +56,8 @@ class ProblemKind(Enum):
     """float64 statistics went through float32: their Infinity may be an artefact, taken as unknown."""
     TOOL_ERROR = "tool_error"
     """The dumping tool itself reported errors (dump_error_info.log): records may be absent."""
+    STOPPED_EARLY = "stopped_early"
+    """On request (``--first``) no further ranks were read once a bad value was found that began on one."""
     SHORT_RANK = "short_rank"
     """The rank's records end while other ranks go on."""
     UNMATCHED_CALLS = "unmatched_calls"

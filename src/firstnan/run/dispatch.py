@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import UsageError
 from firstnan.dump.folders import RankFolder
-from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent
+from firstnan.dump.options import EngineKind, Options, Progress, ProgressEvent, Suspicion
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CommCall
@@ -25,7 +25,7 @@ from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources import places
 from firstnan.read.sources.remote_path import absolute
-from firstnan.run import rank_passes
+from firstnan.run import first_suspects, rank_passes
 from firstnan.run.engines.engine import Engine, Engines, Failed, Place
 from firstnan.run.second_pass import Question
 
@@ -83,6 +83,10 @@ def _as_it_is(result: T) -> T:
     return result
 
 
+def _nothing(_: object) -> None:
+    return None
+
+
 def at_each(
     folders: tuple[RankFolder, ...],
     work: Callable[[RankFolder], T],
@@ -90,21 +94,26 @@ def at_each(
     engines: Engines,
     progress: Progress | None,
     keep: Callable[[T], T] = _as_it_is,
+    suspicion: Callable[[T], Suspicion | None] = _nothing,
 ) -> list[T]:
     """What the work gives for every rank, large files first.
 
-    ``lost`` makes it up for ranks on which it failed; ``keep`` gives what is kept of it.
+    ``lost`` makes it up for ranks on which it failed; ``keep`` gives what is kept of it, ``suspicion`` what is told
+    while the work goes on.
     """
     total = sum(f.dump_bytes for f in folders)
     order = sorted(folders, key=lambda f: -f.dump_bytes)
     done = 0
     found: list[T] = []
+    first: Suspicion | None = None
     for position, result in _engine_for(order, engines).map(work, order):
         folder = order[position]
         found.append(lost(folder, result.reason) if isinstance(result, Failed) else keep(result))
         done += folder.dump_bytes
         if progress is not None:
-            progress(ProgressEvent(len(found), len(order), done, total))
+            here = suspicion(found[-1])
+            first = min((one for one in (first, here) if one is not None), default=None)
+            progress(ProgressEvent(len(found), len(order), done, total, first))
     return found
 
 
@@ -142,12 +151,23 @@ class RankFiles:
         self._book = book
         self._options = options
         self._failed: list[Problem] = []
+        self.stopped: list[Problem] = []
+        """That the first pass ended early, as it was asked to."""
 
     def survey(self, progress: Progress | None) -> list[RankSummary]:
         """The first pass: a summary of every rank."""
         few = len(self.folders) <= FEW
         work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops, few=few)
-        return at_each(self.folders, work, rank_passes.lost, self.engines, progress, Sharing().summary)
+        keep = Sharing().summary
+        if not self._options.first:
+            return at_each(self.folders, work, rank_passes.lost, self.engines, progress, keep, first_suspects.suspicion)
+        search = first_suspects.Search(self.folders)
+        while search.batch:
+            search.learn(at_each(search.batch, work, rank_passes.lost, self.engines, None, keep))
+            if progress is not None:
+                progress(search.progress())
+        self.stopped = search.problems()
+        return search.found
 
     def answers(self, questions: Collection[Question]) -> list[RankSummary]:
         return [answer for _, answer in again(self.folders, self._book, self._options, self.engines, questions)]

@@ -51,8 +51,11 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
         check_readable(shown(paths), summaries)
         known = sorted({*dump.found_ranks, *dump.beside, *(s.rank for s in summaries)})
         left_out = sorted(set(known) - set(options.ranks)) if options.ranks else dump.beside
+        if files.stopped:
+            left_out = sorted({*left_out, *known} - {summary.rank for summary in summaries})
         nowhere = files.nowhere(options.exclude_ops)
-        surveyed = Surveyed(shown(paths), summaries, dump.problems, known, left_out, options.exclude_ops, nowhere)
+        problems = (*dump.problems, *files.stopped)
+        surveyed = Surveyed(shown(paths), summaries, problems, known, left_out, options.exclude_ops, nowhere)
         return conclude(surveyed, files, book, alone=alone)
 
 

@@ -14,6 +14,11 @@ EXIT_CODES = REPORT_EXIT_CODES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_reading(parser)
+    parser.add_argument(
+        "--first",
+        action="store_true",
+        help="stop at the first rank on which a bad value began: an answer in seconds, marked as not complete",
+    )
     add_showing(parser, [form for form in Format if form is not Format.MISSION])
 
 

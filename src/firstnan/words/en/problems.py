@@ -70,6 +70,8 @@ PROBLEMS: dict[str, str] = {
     "problem.narrowed_float64.effect": "An Infinity in them may be an artefact; firstnan treats it as unknown.",
     "problem.tool_error": "the dumping tool reported errors",
     "problem.tool_error.effect": "Records may be missing where the tool failed.",
+    "problem.stopped_early": "not all ranks were read (--first)",
+    "problem.stopped_early.effect": "The cause may be on one of the others; without --first firstnan reads them all.",
     "problem.short_rank": "records end while other ranks go on",
     "problem.short_rank.effect": "firstnan cannot see a cause on this rank after its last record.",
     "problem.unmatched_calls": "communication calls that do not match across ranks",

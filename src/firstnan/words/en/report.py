@@ -336,6 +336,7 @@ REPORT: dict[str, str] = {
     # Progress, what is not installed, and the demo.
     "progress.reading": "reading ranks",
     "progress.ranks": "reading ranks {done}",
+    "progress.first": "first non-finite value so far: rank {rank}, record {record}, {name}",
     "progress.done": "read {ranks} ranks, {size} in {seconds} s ({rate}/s)",
     "scan.done": "read ranks {ranks}, found something suspicious on {suspected}; merge the parts of all hosts",
     "scan.clean": "read ranks {ranks}, found nothing suspicious; merge the parts of all hosts",

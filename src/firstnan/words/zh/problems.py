@@ -64,6 +64,8 @@ PROBLEMS: dict[str, str] = {
     "problem.narrowed_float64.effect": "其中的 Infinity 可能是假象，按未知处理。",
     "problem.tool_error": "dump 工具自身报告了错误",
     "problem.tool_error.effect": "工具出错处可能缺少记录。",
+    "problem.stopped_early": "未读取全部 rank（--first）",
+    "problem.stopped_early.effect": "根因可能在其余 rank 上；去掉 --first 会读取全部 rank。",
     "problem.short_rank": "该 rank 的记录先于其他 rank 结束",
     "problem.short_rank.effect": "如果根因在该 rank 最后一条记录之后则看不到。",
     "problem.unmatched_calls": "跨 rank 无法匹配的通信调用",

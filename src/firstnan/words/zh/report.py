@@ -301,6 +301,7 @@ REPORT: dict[str, str] = {
     # Progress, what is not installed, and the demo.
     "progress.reading": "读取 rank",
     "progress.ranks": "读取 rank {done}",
+    "progress.first": "目前最早的非有限值：rank {rank}，记录 {record}，{name}",
     "progress.done": "已读取 {ranks} 个 rank，{size}，用时 {seconds} s（{rate}/s）",
     "scan.done": "已查看 rank {ranks}，其中 {suspected} 有可疑之处；请合并（merge）所有主机的 part 文件",
     "scan.clean": "已查看 rank {ranks}，没有可疑之处；请合并（merge）所有主机的 part 文件",
