@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from chromium import Chrome
 from msgspec.structs import replace
-from page_samples import FULL, MARKERS, NEAR, TWO_CAUSES, hostile, large
+from page_samples import BOTH_LAYERS, DIFFERING, FULL, MARKERS, NEAR, TWO_CAUSES, hostile, large
 from sample_reports import ALL, ANOMALY
 
 from firstnan.answer.views import CallMap, MapRow
@@ -161,12 +161,7 @@ def test_only_what_is_not_normal_leaves_rows_and_columns_out(chrome: Chrome) -> 
 
 def test_states_are_told_apart_without_colour(chrome: Chrome) -> None:
     chrome.open(FULL, "legend")
-    shapes = {
-        item.find_element("css selector", "b").text: bool(item.find_elements("css selector", "svg path, svg text"))
-        for item in chrome.all(".heat-map .legend li")
-        if item.find_elements("css selector", "b")  # the mark of the cause stands apart
-    }
-    assert shapes == {
+    assert legend(chrome) == {
         "source": True,
         "propagated": True,
         "missing": True,
@@ -175,6 +170,68 @@ def test_states_are_told_apart_without_colour(chrome: Chrome) -> None:
         "normal": False,
         "no call": False,
     }
+
+
+# -- ranks that should be equal ----------------------------------------------------------------------------
+
+
+def legend(chrome: Chrome) -> dict[str, bool]:
+    """State -> whether it has a shape."""
+    return {
+        item.find_element("css selector", "b").text: bool(item.find_elements("css selector", "svg path, svg text"))
+        for item in chrome.all(".heat-map .legend li")
+        if item.find_elements("css selector", "b")
+    }
+
+
+def test_a_report_without_nan_whose_ranks_differ_is_not_shown_as_clean(chrome: Chrome) -> None:
+    chrome.open(DIFFERING, "differing")
+    assert chrome.find(".verdict").get_attribute("class") == "verdict verdict-differ"
+    assert chrome.text(".verdict b") == "No NaN or Inf, but ranks differ"
+    assert "Reload the parameter" in chrome.text(".panels")
+    assert legend(chrome) == {"differs": True, "undecided": True, "equal": False}
+    chrome.shot("differing-light", whole=True)
+
+
+def test_parameters_and_ranks_make_a_table_of_letters(chrome: Chrome) -> None:
+    chrome.open(DIFFERING, "letters")
+    rows = [
+        [cell.text for cell in row.find_elements("css selector", "th, td")]
+        for row in chrome.all("#agreement .letters tr")
+    ]
+    assert [row[1:] for row in rows] == [["0", "1", "2", "3"], ["A", "A", "B", "A"], ["A", "B", "C", "D"]]
+    kinds = [cell.get_attribute("class") for cell in chrome.all("#agreement .letters td")]
+    assert kinds[:4] == ["letter letter-most"] * 2 + ["letter letter-odd", "letter letter-most"]
+    assert set(kinds[4:]) == {"letter letter-split"}, "no majority"
+    assert "28 more parameters differ." in chrome.text("#agreement")
+
+
+def test_the_map_has_a_layer_of_equal_results(chrome: Chrome) -> None:
+    chrome.open(BOTH_LAYERS, "layers")
+    names = [node.text for node in chrome.all("#map .layers button")]
+    assert names == ["NaN and Inf", "Equal results"]
+    assert "source" in legend(chrome)
+    chrome.find("#map .layers button:nth-child(2)").click()
+    chrome.settle()
+    assert set(legend(chrome)) == {"differs", "equal", "undecided"}
+    assert "Shown is whether all members of a call have the same result" in chrome.text("#map")
+    chrome.find("#calls tbody button.link").click()  # a call of the other layer
+    chrome.settle()
+    assert "source" in legend(chrome)
+
+
+def test_one_layer_has_nothing_to_choose(chrome: Chrome) -> None:
+    for report in (FULL, DIFFERING):
+        chrome.open(report, "one-layer")
+        assert not chrome.find("#map .layers").is_displayed()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(380, False), (380, True), (1280, True)])
+def test_the_table_of_letters_fits_every_screen(chrome: Chrome, width: int, dark: bool) -> None:
+    chrome.open(DIFFERING, f"letters-{width}", size=(width, 900), dark=dark)
+    assert chrome.js("return document.documentElement.scrollWidth") <= width
+    assert chrome.find("#agreement .letters").is_displayed(), "open on a phone as well"
+    chrome.shot(f"differing-{width}-{'dark' if dark else 'light'}", whole=True)
 
 
 # -- the other parts ---------------------------------------------------------------------------------------

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 
 from msgspec.structs import replace
-from sample_reports import ANOMALY, EXP
+from sample_reports import ANOMALY, CLEAN, EXP
 
 from firstnan.answer.model import (
+    AgreementVerdict,
     BenignRule,
     CollectiveReport,
+    Confidence,
     Contained,
+    Disagreement,
+    DisagreementKind,
+    DisagreementMechanism,
+    Held,
     Hop,
     InputSummary,
     MatchState,
@@ -22,6 +28,7 @@ from firstnan.answer.model import (
 from firstnan.answer.views import CallMap, MapRow, NearRecord, Surroundings, pack_cells
 from firstnan.dump.call_site import Frame
 from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
 
 
@@ -60,6 +67,55 @@ FULL = replace(
 TWO_CAUSES = replace(
     FULL,
     root_causes=(EXP, replace(EXP, rank=0, op_name="Torch.log.0.forward", exec_order=12, module="head", run_up=())),
+)
+
+
+def weight(mean: float) -> TensorStat:
+    return TensorStat("parameters.weight", "float32", (8, 8), 0.5, -0.5, mean, 2.0, ValueState.FINITE)
+
+
+DIFFERING = replace(
+    CLEAN,
+    input=replace(CLEAN.input, ranks=(0, 1, 2, 3)),
+    verdict_agreement=AgreementVerdict.DIFFER,
+    disagreements=(
+        Disagreement(
+            kind=DisagreementKind.PARAMETER,
+            step=1,
+            since_step=1,
+            ranks=(0, 1, 2, 3),
+            odd_ranks=(2,),
+            op_name=None,
+            parameter="Module.layers.0.mlp.fc1.Linear.weight",
+            exec_order=4,
+            per_rank={rank: weight(0.25 if rank == 2 else 0.125) for rank in range(4)},
+            count=30,
+            of=40,
+            mechanism=DisagreementMechanism.MEMORY_CORRUPTION,
+            confidence=Confidence.CERTAIN,
+            explanation=Note("differ.why.memory_corruption"),
+            also=("Module.layers.0.mlp.fc2.Linear.weight",),
+            held=(
+                Held("Module.layers.0.mlp.fc1.Linear.weight", ((0, 1, 3), (2,))),
+                Held("Module.layers.0.mlp.fc2.Linear.weight", ((0,), (1,), (2,), (3,))),
+            ),
+            advice=(Note("advice.agree.reload"),),
+        ),
+    ),
+    agreement_map=CallMap(
+        step=1,
+        columns=("all_reduce", "all_reduce", "broadcast"),
+        rows=(MapRow((0, 1, 3), "e3"), MapRow((2,), "edu")),
+        calls=3,
+    ),
+)
+"""No NaN, and ranks that differ: a parameter, and the result of a call."""
+
+BOTH_LAYERS = replace(
+    FULL,
+    verdict_agreement=DIFFERING.verdict_agreement,
+    disagreements=DIFFERING.disagreements,
+    agreement_map=DIFFERING.agreement_map,
 )
 
 

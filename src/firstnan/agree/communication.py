@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from firstnan.agree.odd import odd_ranks
+from firstnan.agree.odd import groups, odd_ranks
 from firstnan.agree.sources import Replica, Sources
 from firstnan.agree.tally import Count
 from firstnan.answer.model import (
@@ -32,6 +32,7 @@ from firstnan.answer.model import (
     Disagreement,
     DisagreementKind,
     DisagreementMechanism,
+    Held,
     NotComparable,
     Note,
 )
@@ -73,11 +74,11 @@ def disagreements(
     return list(found.values())
 
 
-def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
-    """The series that can be compared; the others are counted."""
+def by_series(replicas: Mapping[int, Replica], count: Count) -> dict[Series, dict[int, list[CallPrints]]]:
+    """The calls whose results must be the same: series -> rank -> its calls (more than one: two names of a group)."""
     world = tuple(sorted(replicas))
     world_id = group_id(world)
-    by_series: dict[Series, dict[int, list[CallPrints]]] = {}
+    found: dict[Series, dict[int, list[CallPrints]]] = {}
     for rank in world:
         for prints in replicas[rank].prints.calls:
             series = series_of(prints.key, rank, world, world_id)
@@ -87,8 +88,32 @@ def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
             if isinstance(series, Collective) and not role(prints.key.api).result.is_same:
                 continue  # every member gets another result
             both = replace(series, sends=True) if isinstance(series, Message) else series
-            by_series.setdefault(both, {}).setdefault(rank, []).append(prints)
-    for series, members in by_series.items():
+            found.setdefault(both, {}).setdefault(rank, []).append(prints)
+    return found
+
+
+def comparable_length(
+    series: Series, members: Mapping[int, Sequence[CallPrints]], replicas: Mapping[int, Replica]
+) -> int:
+    """Calls of a series that stand side by side on all members: nothing_behind_a_doubtful_match."""
+    doubtful = any(len(parts) > 1 for parts in members.values())
+    if len(members) < 2 or doubtful or (isinstance(series, Collective) and series.key == UNKNOWN_GROUP):
+        return 0
+    counts = {rank: parts[0].count for rank, parts in members.items()}
+    most = max(counts.values())
+    if any(made < most and not replicas[rank].truncated for rank, made in counts.items()):
+        return 0
+    return min(counts.values())
+
+
+def digests_of(series: Series, rank: int, prints: CallPrints) -> tuple[int, ...]:
+    """What is held against the other members, one digest for each call; empty: nothing usable."""
+    return column(_column(series, rank, prints))
+
+
+def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
+    """The series that can be compared; the others are counted."""
+    for series, members in by_series(replicas, count).items():
         most = max(sum(prints.count for prints in parts) for parts in members.values())
         if len(members) < 2:
             count.leave_out(NotComparable.NO_PEER, most)
@@ -232,6 +257,7 @@ def _told(
         per_rank=dict(zip(place, differing, strict=True)),
         count=1,
         of=line.length,
+        held=(Held(first.name, groups(values)),),
         mechanism=DisagreementMechanism.COMM_CORRUPTION,
         confidence=confidence,
         explanation=Note("differ.why.received") if is_message else explanation,

@@ -21,3 +21,15 @@ def odd_ranks(values: Mapping[int, Hashable]) -> tuple[int, ...] | None:
     if len(values) < MAJORITY_OF or 2 * count <= len(values) or count == len(values):
         return None
     return tuple(sorted(rank for rank, value in values.items() if value != top))
+
+
+def groups(values: Mapping[int, Hashable]) -> tuple[tuple[int, ...], ...]:
+    """Ranks that hold the same, most ranks first, then the lowest one first.
+
+    >>> groups({0: "a", 1: "b", 2: "b", 3: "c"})
+    ((1, 2), (0,), (3,))
+    """
+    found: dict[Hashable, list[int]] = {}
+    for rank in sorted(values):
+        found.setdefault(values[rank], []).append(rank)
+    return tuple(sorted(map(tuple, found.values()), key=lambda ranks: (-len(ranks), ranks)))

@@ -21,7 +21,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from zlib import crc32
 
-from firstnan.agree.odd import odd_ranks
+from firstnan.agree.odd import groups, odd_ranks
 from firstnan.agree.sources import Sources
 from firstnan.agree.tally import Count
 from firstnan.answer.model import (
@@ -29,6 +29,7 @@ from firstnan.answer.model import (
     Disagreement,
     DisagreementKind,
     DisagreementMechanism,
+    Held,
     NotComparable,
     Note,
 )
@@ -243,6 +244,7 @@ def _told(step: int, name: str, outputs: Mapping[int, Hashable], records: Mappin
         per_rank={rank: record.outputs[place] for rank, record in records.items()},
         count=1,
         of=1,
+        held=(Held(name, groups(outputs)),),
         mechanism=DisagreementMechanism.DEVICE_FAULT_SUSPECTED,
         confidence=Confidence.LIKELY if odd is None else Confidence.CERTAIN,
         explanation=Note("differ.why.operator", {"api": api, "members": len(members)}),

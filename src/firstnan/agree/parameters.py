@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from firstnan.agree.odd import groups as rank_groups
 from firstnan.agree.odd import odd_ranks
 from firstnan.agree.replicas import FEWEST, REPLICA, Traffic, group_of, groups, replica_sets, traffic
 from firstnan.agree.sources import Replica, Sources
@@ -47,6 +48,7 @@ from firstnan.answer.model import (
     Disagreement,
     DisagreementKind,
     DisagreementMechanism,
+    Held,
     NotComparable,
     Note,
 )
@@ -57,6 +59,8 @@ from firstnan.read.prints import UNUSABLE, OperatorPrints, RankPrints, column, d
 
 MAX_NAMED = 100
 """Parameters of one finding that are named."""
+MAX_HELD = 24
+"""Parameters of one finding of which is told which ranks hold the same."""
 _PROVEN = 8
 """Parameters whose reduction is looked for; if all of these are reduced, the others are taken for reduced."""
 MOST_READ = 512
@@ -490,6 +494,7 @@ class _Case:
             confidence=confidence,
             explanation=_why(kind, confidence),
             also=tuple(names[1:MAX_NAMED]),
+            held=tuple(Held(name, rank_groups(seen.differ[name])) for name in names[:MAX_HELD]),
             evidence=tuple(evidence),
         )
 

@@ -394,6 +394,15 @@ class Agreement(Struct, frozen=True):
     records: Compared = Compared()
 
 
+class Held(Struct, frozen=True):
+    """One of the values that differ, and which ranks hold the same."""
+
+    name: str
+    """The parameter or the record."""
+    groups: tuple[tuple[int, ...], ...]
+    """Ranks that hold the same numbers; most ranks first, then the lowest one first."""
+
+
 class Disagreement(Struct, frozen=True):
     """Ranks that must hold the same numbers and do not."""
 
@@ -423,6 +432,8 @@ class Disagreement(Struct, frozen=True):
     explanation: Note = field(name="explanation_note")
     also: tuple[str, ...] = ()
     """Names of further ones that differ."""
+    held: tuple[Held, ...] = ()
+    """Which ranks hold the same, of the first that differ."""
     evidence: tuple[Note, ...] = field(default=(), name="evidence_notes")
     advice: tuple[Note, ...] = field(default=(), name="advice_notes")
     alternatives: tuple[Note, ...] = field(default=(), name="alternatives_notes")
@@ -475,6 +486,8 @@ class Report(Struct, frozen=True):
     """Ranks that must hold the same numbers and do not, the first one first."""
     agreement: Agreement = Agreement()
     """How much of this was compared."""
+    agreement_map: CallMap | None = None
+    """Where results of communication calls are equal, of the first step in which some are not; None without any."""
     verdict_agreement: AgreementVerdict = AgreementVerdict.UNKNOWN
     replayed: ReplaySummary | None = None
     """Which records were run again on the CPU; None: none was asked for."""

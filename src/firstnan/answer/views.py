@@ -20,6 +20,8 @@ class Cell(Enum):
 
     NONE = "."
     """The rank takes part in no call there."""
+    EQUAL = "e"
+    """Its result is that of the other members (map of equal results)."""
     NORMAL = "n"
     """Input and result are clean."""
     CONTAINED = "c"
@@ -28,6 +30,8 @@ class Cell(Enum):
     """No statistics, not finished, a stale asynchronous result, or not looked at."""
     MISSING = "m"
     """A member of the call without such a record: no dump, or cut before it."""
+    DIFFERS = "d"
+    """Its result is not that of most members (map of equal results)."""
     PROPAGATED = "p"
     """Its input is clean, its result is non-finite."""
     SOURCE = "s"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from firstnan.agree import compare
+from firstnan.agree import call_map, compare
 from firstnan.agree.sources import Sources
 from firstnan.agree.tables import Names
-from firstnan.answer.model import Report
+from firstnan.answer.model import DisagreementKind, Report
 from firstnan.rank.summary import RankSummary
 
 
@@ -26,9 +26,13 @@ def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], source
     nan = None if report.step is None else (report.step, min(places, default=None))
     found = compare.compare(steps, sources, nan)
     kept = [one for one in found.disagreements if nan is None or not compare.after_a_nan(one, nan)]
+    calls = [one for one in kept if one.kind is DisagreementKind.COMMUNICATION]
+    step = calls[0].step if calls else None
+    shown = None if step is None else call_map.agreement_map(step, steps[step], [one.ranks for one in calls])
     return replace(
         report,
         disagreements=tuple(kept),
         agreement=found.agreement,
+        agreement_map=shown,
         verdict_agreement=compare.verdict(kept, found.agreement),
     )

@@ -137,9 +137,10 @@ def _cut(document: Document, more: bool) -> Document:
             for name in _OF_CAUSE:
                 _shorten(cause, name, f"root_causes.{name}", left_out)
         _shorten(document["input"], "problems", "input.problems", left_out)
-        if document.get("call_map") is not None:
-            document["call_map"] = None
-            left_out["call_map"] = 1
+        for name in ("call_map", "agreement_map"):
+            if document.get(name) is not None:
+                document[name] = None
+                left_out[name] = 1
     return {"report": document, "left_out": left_out}
 
 

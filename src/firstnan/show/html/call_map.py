@@ -21,8 +21,11 @@ def shown_map(report: Report) -> tuple[CallMap, int] | None:
     whole = report.call_map or _affected_map(
         report.collectives, (*report.input.ranks, *report.input.missing_ranks), frozenset(report.input.missing_ranks)
     )
-    if whole is None:
-        return None
+    return None if whole is None else fitting(whole)
+
+
+def fitting(whole: CallMap) -> tuple[CallMap, int]:
+    """A map of a size for the page, and how many columns of it were put together to one for that."""
     size = sum(len(row.cells) for row in whole.rows) + sum(min(len(name), MAX_NAME) + 3 for name in whole.columns)
     by = -(-size // BUDGET)
     return merge_columns(whole, by), by

@@ -28,7 +28,7 @@ class Embedded(Struct, frozen=True):
 
 
 _CUTS: tuple[Callable[[Report], Report], ...] = (
-    lambda report: replace(report, call_map=None),
+    lambda report: replace(report, call_map=None, agreement_map=None),
     lambda report: replace(report, surroundings=report.surroundings[:1]),
     lambda report: replace(report, input=replace(report.input, problems=report.input.problems[:50])),
     lambda report: replace(report, contained=report.contained[:20], propagation=report.propagation[:50]),

@@ -13,7 +13,7 @@ from firstnan.dump.printable import show
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import Number, ValueState, limits, magnitude
-from firstnan.show.html import call_map, spread, texts
+from firstnan.show.html import agreement, call_map, spread, texts
 from firstnan.show.html.blocks import Json
 from firstnan.show.html.embedded_json import Embedded
 from firstnan.show.json import number
@@ -37,6 +37,7 @@ def build(report: Report, settings: Settings, embedded: Embedded) -> dict[str, J
     looked = report.input
     drawn = call_map.shown_map(report)
     columns = () if drawn is None else drawn[0].listed
+    equal = None if report.agreement_map is None else call_map.fitting(report.agreement_map)
     return {
         "language": settings.language.value,
         "version": __version__,
@@ -53,6 +54,9 @@ def build(report: Report, settings: Settings, embedded: Embedded) -> dict[str, J
         "causes": [_cause(group, report, _column(group.cause, report, columns)) for group in groups[:MAX_CAUSES]],
         "causes_left_out": max(len(groups) - MAX_CAUSES, 0),
         "map": None if drawn is None else call_map.build(*drawn, affected_only=report.call_map is None),
+        "agreement_map": None if equal is None else call_map.build(*equal, affected_only=False),
+        "agreement": report.verdict_agreement.value,
+        "differing": [agreement.build(found) for found in report.disagreements],
         "calls": [_call(call, columns[at] if at < len(columns) else at) for at, call in enumerate(report.collectives)],
         "spread": spread.build(report.propagation),
         "json": {"calls": embedded.calls, "all_calls": len(report.collectives), "shortened": embedded.shortened},

@@ -36,6 +36,7 @@ _SCRIPTS = tuple(
         "spread",
         "curve",
         "modules",
+        "agreement",
         "parts",
         "search",
         "start",

@@ -21,7 +21,7 @@ from firstnan.show.outline.causes import chosen, general_advice, place_fields, t
 from firstnan.show.outline.commands import next_commands
 from firstnan.show.outline.headline import CauseGroup, headline_of, mechanism_words, ranks_words
 from firstnan.show.outline.inputs import doubts_section, next_sections
-from firstnan.show.outline.model import Field, Line, Section, Span, Tone, data, sentence
+from firstnan.show.outline.model import Field, Item, Line, Section, Span, Tone, data, sentence
 from firstnan.show.outline.replay import replay_blocks, replayed_sections, told_sections
 from firstnan.show.outline.sections import beside_calls, outline
 from firstnan.show.reporter import Settings, View
@@ -73,7 +73,7 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
         "headline": blocks.line(headline),
         "story": [blocks.line(part) for part in story],
         "causes": [_cause(group, own) for group in groups],
-        "advice": [] if groups or own.view is not View.FULL else blocks.section(next_sections(report, own)[-1]),
+        "advice": [] if groups or own.view is not View.FULL else blocks.section(_next(report, own)),
         "doubts": blocks.section(doubts_section(report, groups, replace(own, verbose=False))),
         "commands": [[text(key, language), line] for key, line in next_commands(report, own)],
         "symptoms": blocks.section(part("symptom")),
@@ -99,6 +99,15 @@ def build(report: Report, groups: Sequence[CauseGroup], settings: Settings, lang
             if call.notes
         },
     }
+
+
+def _next(report: Report, settings: Settings) -> Section:
+    """What to do next where no cause is named: about ranks that differ, else about NaN and Inf."""
+    if not report.disagreements:
+        return next_sections(report, settings)[-1]
+    advice = report.disagreements[0].advice
+    steps = tuple(Item(sentence(note, settings.language), number=at) for at, note in enumerate(advice, 1))
+    return Section(text("section.advice", settings.language), steps)
 
 
 def _outline(report: Report, settings: Settings) -> tuple[Line, tuple[Section, ...]]:

@@ -61,6 +61,25 @@ HTML: dict[str, str] = {
     # First screen.
     "html.verdict.anomaly": "Anomaly",
     "html.verdict.clean": "Clean",
+    "html.verdict.differ.clean": "No NaN or Inf, but ranks differ",
+    "html.verdict.differ.unknown": "Ranks differ; NaN and Inf undecided",
+    "html.state.equal": "equal",
+    "html.state.differs": "differs",
+    "html.cell.e": "the result is that of the other members",
+    "html.cell.d": "the result is another one than on most members",
+    "html.map.layers": "What the map shows",
+    "html.map.layer.map": "NaN and Inf",
+    "html.map.layer.agreement_map": "Equal results",
+    "html.map.equal": (
+        "Shown is whether all members of a call have the same result; "
+        "calls that give each member another one are left out."
+    ),
+    "html.agreement.parameter": "parameter",
+    "html.agreement.letters": (
+        "Which ranks hold the same: within a row equal letters are equal numbers, A those of most ranks"
+    ),
+    "html.agreement.more": "{count} more parameters differ.",
+    "html.agreement.more_ranks": "{count} more ranks are not shown.",
     "html.verdict.unknown": "Undecided",
     "html.complete": "firstnan judged every rank and step",
     "html.complete.undecided": "firstnan judged every rank and step; some calls are undecided (see the map)",

@@ -2,16 +2,17 @@
 
 function verdictPart() {
   const told = texts();
-  const letter = { anomaly: "s", clean: "n", unknown: "u" }[page.verdict];
+  const differs = page.verdict !== "anomaly" && page.agreement === "differ";
+  const letter = differs ? "d" : { anomaly: "s", clean: "n", unknown: "u" }[page.verdict];
   return el(
     "header",
-    { class: `verdict verdict-${page.verdict}` },
+    { class: `verdict verdict-${differs ? "differ" : page.verdict}` },
     el(
       "p",
       { class: "state" },
       swatch(letter),
       " ",
-      el("b", {}, word(`html.verdict.${page.verdict}`)),
+      el("b", {}, word(differs ? `html.verdict.differ.${page.verdict}` : `html.verdict.${page.verdict}`)),
       el("span", { class: page.complete ? "faint" : "warn" }, word(!page.complete ? "html.incomplete" : undecidedCalls() ? "html.complete.undecided" : "html.complete")),
       el("span", { class: "faint" }, word("html.looked_at", { ranks: page.ranks || "-", steps: page.steps || "-", records: page.records })),
       page.redacted ? el("span", { class: "faint" }, word("html.redacted")) : null,

@@ -4,7 +4,7 @@ const page = JSON.parse(document.getElementById("page-data").textContent);
 const NON_FINITE = { NaN: NaN, Infinity: Infinity, "-Infinity": -Infinity };
 
 /** What the reader has chosen; everything that is drawn follows from it. */
-const chosen = { language: page.language, theme: "auto", cause: 0, cell: null };
+const chosen = { language: page.language, theme: "auto", cause: 0, cell: null, layer: "map" };
 
 function texts() {
   return page.texts[chosen.language];
@@ -77,10 +77,12 @@ const STATE_KEYS = {
   u: "rank_state.undecided",
   m: "html.state.missing",
   c: "html.state.contained",
+  e: "html.state.equal",
+  d: "html.state.differs",
   ".": "html.state.none",
 };
 /** A shape for each state: nothing is told by colour alone. */
-const GLYPHS = { s: "◆", p: "▸", n: "", u: "?", m: "×", c: "○", ".": "" };
+const GLYPHS = { s: "◆", p: "▸", n: "", u: "?", m: "×", c: "○", e: "", d: "≠", ".": "" };
 
 function stateWord(letter) {
   return word(STATE_KEYS[letter]);

@@ -11,7 +11,8 @@ class HeatMap {
     this.cursor = null;
     this.view = null;
     this.callsAt = new Map();
-    page.calls.forEach((call, at) => {
+    this.ofValues = map === page.map;
+    (this.ofValues ? page.calls : []).forEach((call, at) => {
       if (!this.callsAt.has(call.column)) this.callsAt.set(call.column, []);
       this.callsAt.get(call.column).push(at);
     });
@@ -51,14 +52,14 @@ class HeatMap {
       button("−", () => this.zoom(1 / 1.6), { "aria-label": word("html.map.zoom_out"), title: word("html.map.zoom_out") }),
       button("+", () => this.zoom(1.6), { "aria-label": word("html.map.zoom_in"), title: word("html.map.zoom_in") }),
       button(word("html.map.fit"), () => this.fit(), { id: "map-fit" }),
-      page.calls.length ? button(word("html.map.first"), () => this.pickFirst(), { id: "map-first" }) : null,
+      this.ofValues && page.calls.length ? button(word("html.map.first"), () => this.pickFirst(), { id: "map-first" }) : null,
     );
   }
 
   legend() {
     const present = new Set();
     for (const [, cells] of this.map.rows) for (const letter of cells.replace(/\d/g, "")) present.add(letter);
-    const shown = [..."spmucn."].filter((letter) => present.has(letter));
+    const shown = [..."dspmucen."].filter((letter) => present.has(letter));
     return el(
       "ul",
       { class: "legend" },
@@ -273,7 +274,7 @@ class HeatMap {
 
   /** Where the value of each cause enters communication. */
   causeCells() {
-    return page.causes
+    return (this.ofValues ? page.causes : [])
       .filter((cause) => cause.column !== null)
       .map((cause) => ({ row: this.grid.rowOf(cause.rank), col: this.grid.colOf(cause.column) }))
       .filter((cell) => cell.row >= 0 && cell.col >= 0);

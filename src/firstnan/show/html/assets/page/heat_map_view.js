@@ -1,6 +1,7 @@
 // The heat map's cells and how they are painted on a canvas.
 
 const SHAPES = {
+  d: "M1 2.6H5.2L6.1 0.8 7.5 1.5 6.9 2.6H9V4.1H6.2L5.5 5.6H9V7.1H4.8L3.9 9.2 2.5 8.5 3.1 7.1H1V5.6H3.8L4.5 4.1H1Z",
   s: "M5 0.8 9.2 5 5 9.2 0.8 5Z",
   p: "M2 1.2 8.8 5 2 8.8Z",
   c: "M5 1.8a3.2 3.2 0 1 0 .01 0ZM5 3.6a1.4 1.4 0 1 1-.01 0Z",
@@ -32,7 +33,7 @@ class Grid {
     found.sort((one, other) => one[0] - other[0]);
     this.ranks = found.map(([rank]) => rank);
     this.codes = found.map(([, codes]) => codes);
-    this.calm = new Set([...".n"].map((letter) => this.letters.indexOf(letter)));
+    this.calm = new Set([...".en"].map((letter) => this.letters.indexOf(letter)));
     this.restrict(false);
   }
 
@@ -110,7 +111,7 @@ function paintBoxes(context, grid, view, box, wide, high) {
       const y = box.top + (row - view.y0) * high;
       context.fillStyle = colours[letter];
       context.fillRect(x, y, wide - gap, high - gap);
-      if (size >= 5 && letter !== "." && letter !== "n") {
+      if (size >= 5 && !".en".includes(letter)) {
         glyph(context, letter, paths, ink, x + (wide - gap) / 2, y + (high - gap) / 2, size);
       }
     }

@@ -11,7 +11,7 @@ function part(id, title, content, lead) {
 }
 
 /** Parts that a small screen shows at once; the others open at a touch. */
-const OPEN_WHEN_NARROW = ["map"];
+const OPEN_WHEN_NARROW = ["map", "agreement"];
 
 function narrow() {
   return window.matchMedia("(max-width: 760px)").matches;
@@ -27,14 +27,37 @@ function unfold(id, open = true) {
   else shown.opened.delete(id);
 }
 
+/** The map of calls; of NaN and Inf and of equal results, one after the other where there are both. */
 function mapPart() {
-  if (!page.map) return null;
-  const map = (shown.map = new HeatMap(page.map));
-  const counted = word("html.map.size", { ranks: map.grid.ranks.length, columns: map.grid.columns, calls: page.map.calls, step: page.map.step });
-  const lead = [counted, word(page.map.affected_only ? "html.map.affected_calls" : "html.map.causal")];
-  if (!page.map.complete) lead.push(word("html.map.not_complete"));
-  if (page.map.merged > 1) lead.push(word("html.map.merged", { count: page.map.merged }));
-  return part("map", word("html.nav.map"), [map.node, el("p", { class: "faint hint" }, word("html.map.keys"))], lead.join(" "));
+  const layers = [["map", page.map], ["agreement_map", page.agreement_map]].filter(([, map]) => map);
+  if (!layers.length) return null;
+  const host = el("div", {});
+  const lead = el("p", { class: "lead" });
+  const choose = (shown.chooseLayer = (name) => {
+    const [, map] = layers.find(([one]) => one === name) || layers[0];
+    if (chosen.layer !== name) chosen.cell = null;
+    chosen.layer = name;
+    shown.map = new HeatMap(map);
+    empty(host).append(shown.map.node, el("p", { class: "faint hint" }, word("html.map.keys")));
+    lead.textContent = mapLead(map).join(" ");
+    for (const node of tabs.children) node.setAttribute("aria-pressed", String(node.dataset.layer === name));
+  });
+  const tabs = el(
+    "div",
+    { class: "choices layers", role: "group", "aria-label": word("html.map.layers"), hidden: layers.length < 2 },
+    layers.map(([name]) => el("button", { type: "button", "data-layer": name, on: { click: () => choose(name) } }, word(`html.map.layer.${name}`))),
+  );
+  choose(layers.some(([name]) => name === chosen.layer) ? chosen.layer : layers[0][0]);
+  return part("map", word("html.nav.map"), [tabs, lead, host]);
+}
+
+function mapLead(map) {
+  const lead = [word("html.map.size", { ranks: shown.map.grid.ranks.length, columns: shown.map.grid.columns, calls: map.calls, step: map.step })];
+  if (map === page.agreement_map) lead.push(word("html.map.equal"));
+  lead.push(word(map.affected_only ? "html.map.affected_calls" : "html.map.causal"));
+  if (!map.complete) lead.push(word("html.map.not_complete"));
+  if (map.merged > 1) lead.push(word("html.map.merged", { count: map.merged }));
+  return lead;
 }
 
 function spreadPart() {
@@ -86,13 +109,6 @@ function callRow(call) {
     el("td", {}, group),
     ["s", "p", "n", "u"].map(ranks),
   );
-}
-
-function agreementPart() {
-  const told = texts().agreement;
-  if (!told.length) return null;
-  const pieces = told.flatMap((section) => [told.length > 1 ? el("h3", {}, section.title) : null, blocks(section.blocks)]);
-  return part("agreement", word("html.nav.agreement"), pieces);
 }
 
 function asidePart() {

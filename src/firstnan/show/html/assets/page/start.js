@@ -1,7 +1,7 @@
 // Puts the page together; what the reader chooses draws it anew.
 
 /** What stands on the page and is spoken to from elsewhere. */
-const shown = { map: null, curve: null, opened: new Set() };
+const shown = { map: null, chooseLayer: null, curve: null, opened: new Set() };
 const THEMES = ["auto", "light", "dark"];
 const THEME_KEY = "firstnan-theme";
 let goneTo = "";
@@ -124,6 +124,7 @@ function flash(node) {
 /** The first place of a rank that is not normal, in the heat map. */
 function showRank(rank, record) {
   if (!shown.map) return;
+  leadToValues();
   const found = record ? page.calls.findIndex((call) => call.names.some(([name, ranks]) => name === record && holds(parseRanges(ranks), rank))) : -1;
   const codes = shown.map.grid.codes[shown.map.grid.ranks.indexOf(rank)];
   if (!codes) return;
@@ -132,10 +133,16 @@ function showRank(rank, record) {
   shown.map.pickAt(rank, found >= 0 ? page.calls[found].column : Math.max(first, 0));
 }
 
+/** Calls and ranks that the page names have their places on the map of NaN and Inf. */
+function leadToValues() {
+  if (page.map && !shown.map.ofValues) shown.chooseLayer("map");
+}
+
 function showCall(at, rank) {
   const call = page.calls[at];
   const first = ["s", "p", "u", "n"].map((letter) => parseRanges(call[letter])[0]).find(Boolean);
   if (!shown.map || !first) return;
+  leadToValues();
   jump("map");
   shown.map.pickAt(rank ?? first[0], call.column);
 }

@@ -1,0 +1,126 @@
+"""The map of one step's communication calls: on which ranks a result is that of the others.
+
+It shows what :mod:`firstnan.agree.communication` compared, call by call: a place where digests differ counts as
+differing only where a finding over the same members says so; elsewhere it is not comparable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from firstnan.agree.communication import by_series, comparable_length, digests_of
+from firstnan.agree.odd import odd_ranks
+from firstnan.agree.sources import Replica
+from firstnan.agree.tally import Count
+from firstnan.answer.views import CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
+from firstnan.read.prints import UNUSABLE
+from firstnan.step.call_series import Collective
+
+MAX_COLUMNS = 4000
+"""Most columns of a map; beyond that neighbouring places are put together."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call on all of its members."""
+
+    api: str
+    place: dict[int, int]
+    """Rank -> where its record is, in the order of the file."""
+    cells: dict[int, Cell]
+
+
+def agreement_map(step: int, replicas: Mapping[int, Replica], differing: Collection[tuple[int, ...]]) -> CallMap | None:
+    """The map of one step, None without calls; ``differing``: members of the findings about communication."""
+    calls = list(_calls(replicas, differing))
+    if not calls:
+        return None
+    columns = _columns(calls)
+    width = max(columns) + 1
+    rows = {rank: [Cell.NONE.value] * width for rank in sorted(replicas)}
+    names: list[dict[str, None]] = [{} for _ in range(width)]
+    for call, column in zip(calls, columns, strict=True):
+        names[column][call.api] = None
+        for rank, cell in call.cells.items():
+            rows[rank][column] = cell.value
+    together: dict[str, list[int]] = {}
+    for rank, letters in rows.items():
+        together.setdefault(pack_cells(letters), []).append(rank)
+    whole = CallMap(
+        step=step,
+        columns=tuple(join_names(found) for found in names),
+        rows=tuple(MapRow(tuple(ranks), cells) for cells, ranks in together.items()),
+        calls=len(calls),
+    )
+    return merge_columns(whole, -(-width // MAX_COLUMNS))
+
+
+def _calls(replicas: Mapping[int, Replica], differing: Collection[tuple[int, ...]]) -> Iterator[_Call]:
+    for series, members in by_series(replicas, Count()).items():
+        lines = {rank: parts[0] for rank, parts in members.items()}
+        length = comparable_length(series, members, replicas)
+        digests = {rank: digests_of(series, rank, one) for rank, one in lines.items()}
+        is_found = tuple(sorted(members)) in differing
+        api = series.api if isinstance(series, Collective) else "p2p"
+        for at in range(max((one.count for one in lines.values()), default=0)):
+            there = {rank: one.place(at) for rank, one in lines.items() if at < one.count}
+            values = {rank: digests[rank][at] for rank in there if at < min(length, len(digests[rank]))}
+            cells = dict.fromkeys(there, Cell.UNDECIDED)
+            cells |= _cells({rank: value for rank, value in values.items() if value != UNUSABLE}, is_found=is_found)
+            if is_found:
+                cells |= {rank: Cell.DIFFERS for rank in there if at in lines[rank].inconsistent}
+            yield _Call(api, there, cells)
+
+
+def _cells(values: Mapping[int, int], *, is_found: bool) -> dict[int, Cell]:
+    if len(values) < 2:
+        return {}
+    if len(set(values.values())) == 1:
+        return dict.fromkeys(values, Cell.EQUAL)
+    if not is_found:
+        return {}
+    odd = odd_ranks(values)
+    return {rank: Cell.DIFFERS if odd is None or rank in odd else Cell.EQUAL for rank in values}
+
+
+def _columns(calls: Sequence[_Call]) -> list[int]:
+    """One place after the latest earlier call of any of its members, as on the map of NaN and Inf.
+
+    Where members disagree about the order of their calls, the earliest of those that hold up the others goes first.
+    """
+    ahead: dict[int, deque[int]] = {}
+    for number in sorted(range(len(calls)), key=lambda number: min(calls[number].place.values())):
+        for rank in calls[number].place:
+            ahead.setdefault(rank, deque()).append(number)
+    for rank, numbers in ahead.items():
+        places = [(calls[number].place[rank], number) for number in numbers]
+        ahead[rank] = deque(number for _, number in sorted(places))
+    columns = [0] * len(calls)
+    free = dict.fromkeys(ahead, 0)
+    arrived: Counter[int] = Counter()
+    moved = deque(ahead)
+
+    def pass_by(number: int) -> None:
+        members = calls[number].place
+        columns[number] = max(free[rank] for rank in members)
+        for rank in members:
+            free[rank] = columns[number] + 1
+            if ahead[rank][0] == number:
+                moved.append(rank)
+            ahead[rank].remove(number)
+
+    while any(ahead.values()):
+        while moved:
+            rank = moved.popleft()
+            if not ahead[rank]:
+                continue
+            number = ahead[rank][0]
+            arrived[number] += 1
+            if arrived[number] == len(calls[number].place):
+                pass_by(number)
+        held_up = {numbers[0] for numbers in ahead.values() if numbers}
+        if held_up:
+            pass_by(min(held_up, key=lambda number: min(calls[number].place.values())))
+    return columns
