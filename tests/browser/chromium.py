@@ -57,6 +57,8 @@ class Chrome:
         return found
 
     def text(self, selector: str) -> str:
+        """The text of the first element, as it is once what was asked for is painted."""
+        self.settle()
         found: str = self.js("return document.querySelector(arguments[0]).textContent", selector)
         return found
 

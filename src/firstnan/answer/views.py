@@ -16,7 +16,11 @@ from firstnan.dump.values import Statistic, ValueState
 
 
 class Cell(Enum):
-    """One rank at one place of the call map; the value is its letter. The worst stands last."""
+    """One rank at one place of the call map; the value is its letter. The worst stands last.
+
+    A new kind stands here at its rank of severity, is given in ``report/call_map.py``, and is drawn by a line of
+    ``CELLS`` in ``show/html/assets/page/data.js``, a colour in ``theme.css`` and words ``html.cell.*``.
+    """
 
     NONE = "."
     """The rank takes part in no call there."""

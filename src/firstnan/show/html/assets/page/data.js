@@ -70,22 +70,22 @@ function stateIn(call, rank) {
   return ["s", "p", "n", "u"].find((letter) => holds(parseRanges(call[letter]), rank)) || "";
 }
 
-const STATE_KEYS = {
-  s: "rank_state.source",
-  p: "rank_state.propagated",
-  n: "rank_state.normal",
-  u: "rank_state.undecided",
-  m: "html.state.missing",
-  c: "html.state.contained",
-  e: "html.state.equal",
-  d: "html.state.differs",
-  ".": "html.state.none",
+/** The kinds of cells of the heat map, in the order of its legend: the word for each, the words that explain it, its shape
+    (nothing is told by colour alone), and whether there is nothing to look at. Colours: --cell-* in theme.css. */
+const CELLS = {
+  d: { state: "html.state.differs", meaning: "html.cell.d", shape: "M1 2.6H5.2L6.1 0.8 7.5 1.5 6.9 2.6H9V4.1H6.2L5.5 5.6H9V7.1H4.8L3.9 9.2 2.5 8.5 3.1 7.1H1V5.6H3.8L4.5 4.1H1Z" },
+  s: { state: "rank_state.source", meaning: "html.cell.s", shape: "M5 0.8 9.2 5 5 9.2 0.8 5Z" },
+  p: { state: "rank_state.propagated", meaning: "html.cell.p", shape: "M2 1.2 8.8 5 2 8.8Z" },
+  m: { state: "html.state.missing", meaning: "html.cell.m", shape: "M1.2 2.6 2.6 1.2 5 3.6 7.4 1.2 8.8 2.6 6.4 5 8.8 7.4 7.4 8.8 5 6.4 2.6 8.8 1.2 7.4 3.6 5Z" },
+  u: { state: "rank_state.undecided", meaning: "html.cell.u", letter: "?" },
+  c: { state: "html.state.contained", meaning: "html.cell.c", shape: "M5 1.8a3.2 3.2 0 1 0 .01 0ZM5 3.6a1.4 1.4 0 1 1-.01 0Z" },
+  e: { state: "html.state.equal", meaning: "html.cell.e", calm: true },
+  n: { state: "rank_state.normal", meaning: "html.cell.n", calm: true },
+  ".": { state: "html.state.none", meaning: "html.map.no_part", calm: true },
 };
-/** A shape for each state: nothing is told by colour alone. */
-const GLYPHS = { s: "◆", p: "▸", n: "", u: "?", m: "×", c: "○", e: "", d: "≠", ".": "" };
 
 function stateWord(letter) {
-  return word(STATE_KEYS[letter]);
+  return word(CELLS[letter].state);
 }
 
 /** Values of the style sheet, for canvases. */

@@ -59,11 +59,11 @@ class HeatMap {
   legend() {
     const present = new Set();
     for (const [, cells] of this.map.rows) for (const letter of cells.replace(/\d/g, "")) present.add(letter);
-    const shown = [..."dspmucen."].filter((letter) => present.has(letter));
+    const shown = Object.keys(CELLS).filter((letter) => present.has(letter));
     return el(
       "ul",
       { class: "legend" },
-      shown.map((letter) => el("li", {}, swatch(letter), el("b", {}, stateWord(letter)), " ", el("span", { class: "faint" }, word(letter === "." ? "html.map.no_part" : `html.cell.${letter}`)))),
+      shown.map((letter) => el("li", {}, swatch(letter), el("b", {}, stateWord(letter)), " ", el("span", { class: "faint" }, word(CELLS[letter].meaning)))),
       this.causeCells().length ? el("li", {}, el("span", { class: "cause-mark" }), word("html.map.cause")) : null,
     );
   }

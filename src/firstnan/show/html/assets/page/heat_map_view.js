@@ -1,22 +1,14 @@
 // The heat map's cells and how they are painted on a canvas.
 
-const SHAPES = {
-  d: "M1 2.6H5.2L6.1 0.8 7.5 1.5 6.9 2.6H9V4.1H6.2L5.5 5.6H9V7.1H4.8L3.9 9.2 2.5 8.5 3.1 7.1H1V5.6H3.8L4.5 4.1H1Z",
-  s: "M5 0.8 9.2 5 5 9.2 0.8 5Z",
-  p: "M2 1.2 8.8 5 2 8.8Z",
-  c: "M5 1.8a3.2 3.2 0 1 0 .01 0ZM5 3.6a1.4 1.4 0 1 1-.01 0Z",
-  m: "M1.2 2.6 2.6 1.2 5 3.6 7.4 1.2 8.8 2.6 6.4 5 8.8 7.4 7.4 8.8 5 6.4 2.6 8.8 1.2 7.4 3.6 5Z",
-};
-
 /** A small square in the colour and with the shape of a state, for legends and text. */
 function swatch(letter) {
-  const shape = SHAPES[letter];
+  const cell = CELLS[letter];
   return svg(
     "svg",
     { class: `swatch cell-${letter === "." ? "none" : letter}`, viewBox: "0 0 10 10", "aria-hidden": "true" },
     svg("rect", { width: 10, height: 10, rx: 1.5 }),
-    shape ? svg("path", { d: shape }) : null,
-    letter === "u" ? svg("text", { x: 5, y: 8.4, "text-anchor": "middle" }, "?") : null,
+    cell.shape ? svg("path", { d: cell.shape }) : null,
+    cell.letter ? svg("text", { x: 5, y: 8.4, "text-anchor": "middle" }, cell.letter) : null,
   );
 }
 
@@ -33,7 +25,7 @@ class Grid {
     found.sort((one, other) => one[0] - other[0]);
     this.ranks = found.map(([rank]) => rank);
     this.codes = found.map(([, codes]) => codes);
-    this.calm = new Set([...".en"].map((letter) => this.letters.indexOf(letter)));
+    this.calm = new Set([...this.letters].flatMap((letter, code) => (CELLS[letter].calm ? [code] : [])));
     this.restrict(false);
   }
 
@@ -103,7 +95,7 @@ function paintBoxes(context, grid, view, box, wide, high) {
   const lastRow = Math.min(Math.ceil(view.y1), grid.rows.length);
   const lastCol = Math.min(Math.ceil(view.x1), grid.cols.length);
   const paths = {};
-  for (const [letter, shape] of Object.entries(SHAPES)) paths[letter] = new Path2D(shape);
+  for (const [letter, { shape }] of Object.entries(CELLS)) if (shape) paths[letter] = new Path2D(shape);
   for (let row = Math.max(Math.floor(view.y0), 0); row < lastRow; row++) {
     for (let col = Math.max(Math.floor(view.x0), 0); col < lastCol; col++) {
       const letter = grid.letter(row, col);
@@ -111,7 +103,7 @@ function paintBoxes(context, grid, view, box, wide, high) {
       const y = box.top + (row - view.y0) * high;
       context.fillStyle = colours[letter];
       context.fillRect(x, y, wide - gap, high - gap);
-      if (size >= 5 && !".en".includes(letter)) {
+      if (size >= 5 && !CELLS[letter].calm) {
         glyph(context, letter, paths, ink, x + (wide - gap) / 2, y + (high - gap) / 2, size);
       }
     }
@@ -120,11 +112,11 @@ function paintBoxes(context, grid, view, box, wide, high) {
 
 function glyph(context, letter, paths, ink, x, y, size) {
   context.fillStyle = ink;
-  if (letter === "u") {
+  if (CELLS[letter].letter) {
     context.font = `600 ${Math.round(size * 1.1)}px ${colour("mono")}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    context.fillText("?", x, y + 0.5);
+    context.fillText(CELLS[letter].letter, x, y + 0.5);
     return;
   }
   context.save();

@@ -93,7 +93,7 @@ function nodeBox(node, { x, y }, onPick) {
     },
     svg("title", {}, told),
     svg("rect", { width: NODE.width, height: NODE.height, rx: 4 }),
-    svg("path", { class: isRoot ? "mark cell-s" : "mark cell-p", d: SHAPES[isRoot ? "s" : "p"], transform: "translate(9 8) scale(1.1)" }),
+    svg("path", { class: isRoot ? "mark cell-s" : "mark cell-p", d: CELLS[isRoot ? "s" : "p"].shape, transform: "translate(9 8) scale(1.1)" }),
     svg("text", { class: "title", x: 26, y: 18 }, nodeTitle(node)),
     svg("text", { class: "sub", x: 9, y: 35 }, clipped(node.op.replace(/^[A-Za-z]*Distributed\./, "") || "-", 27)),
   );
