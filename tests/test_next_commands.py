@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import firstnan
 from analysis.made_runs import INF, NAN, Run, t
 from firstnan.answer.model import MechanismKind, Where
 from firstnan.cli import main as cli
@@ -64,6 +67,23 @@ def test_the_record_where_the_value_changed_is_shown(tmp_path: Path, capsys: pyt
     run_.write(tmp_path / "dump")
     printed = commands(run(["analyze", tmp_path / "dump"], capsys)[1])
     assert [line[-1] for line in printed if line[1] == "show"] == ["1", "0"]
+
+
+def test_the_program_is_named_as_it_can_be_called(tmp_path: Path) -> None:
+    """Not on the PATH: from a module, with and without the package beside the interpreter."""
+    source = str(Path(firstnan.__file__).parents[1])
+    alone = {"PATH": "/usr/bin:/bin", "PYTHONPATH": source, "LC_ALL": "C.UTF-8"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "firstnan", "analyze", EXAMPLE], env=alone, cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    printed = re.findall(
+        r"^ {6}(\S.*)$", shown.stdout.partition("Next commands\n")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert len(printed) == 4
+    for line in printed[:3]:
+        done = subprocess.run(["sh", "-c", line], env=alone, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), (line, done.stderr)
 
 
 def test_step_1_leads_to_step_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 from shlex import quote
-from site import getsitepackages, getusersitepackages
 from typing import TextIO
 
 from firstnan.dump.errors import OutputError
@@ -32,11 +31,20 @@ def program() -> str:
     if shutil.which("firstnan") is not None:
         return "firstnan"
     if called.parts[-2:] == ("firstnan", "__main__.py"):
-        source = Path(__file__).resolve().parents[2]
-        places = (*getsitepackages(), getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep))
-        is_found = source in map(Path, places)
-        return "python3 -m firstnan" if is_found else f"PYTHONPATH={quote(str(source))} python3 -m firstnan"
+        return _as_a_module()
     return quote(str(called)) if called.name == "firstnan" and len(called.parts) > 1 else "firstnan"
+
+
+def _as_a_module() -> str:
+    """The script that is installed beside this Python, else this Python with what it was started with."""
+    script = Path(sys.executable).with_name("firstnan")
+    if script.is_file():
+        here = Path.cwd()
+        return quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
+    python = "python3" if shutil.which("python3") == sys.executable else quote(sys.executable)
+    source = Path(__file__).resolve().parents[2]
+    is_found = source in map(Path, sys.path[1:])  # the first one is that of a script, or the current folder
+    return f"{python} -m firstnan" if is_found else f"PYTHONPATH={quote(str(source))} {python} -m firstnan"
 
 
 def width() -> int:
