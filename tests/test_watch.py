@@ -154,7 +154,7 @@ def test_a_gradient_overflow_that_was_not_skipped(tmp_path: Path) -> None:
 FAST = ["--interval", "0", "--settle", "0", "--timeout", "0", "--jobs", "1"]
 
 
-@pytest.mark.parametrize(("lang", "word"), [("en", "first bad step"), ("zh", "首个异常步")])
+@pytest.mark.parametrize(("lang", "word"), [("en", "first bad step"), ("zh", "首个异常 step")])
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], lang: str, word: str) -> None:
     shutil.copytree(ROOT / "examples" / "dp2-tp2", tmp_path / "run")
     page = tmp_path / "page.html"

@@ -30,7 +30,7 @@ def evidence_of(event: Event) -> tuple[Note, ...]:
         if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
             between = {"before": event.writer.name.full, "after": event.record.name.full}
             notes.append(Note("evidence.excluded_writer" if event.follows_ruled_out else "evidence.between", between))
-    if event.hidden:
+    if event.hidden and not event.follows_ruled_out:
         params = {"module": event.module or "", "ops": ", ".join(event.hidden)}
         notes.append(Note("evidence.hidden_operators", params))
     unknown = [t.slot for t in event.record.inputs if t.state.is_unknown and t.is_floating]

@@ -26,7 +26,7 @@ REPORT_EXIT_CODES = """\
 exit codes:
   0  clean and complete
   1  an anomaly was found, or ranks differ that should be equal
-  2  usage: the request makes no sense, or the report could not be written
+  2  usage error, or the report could not be written
   3  nothing readable at the path
   4  undecided: nothing could be judged, or clean but not complete
 """
@@ -74,7 +74,7 @@ def form(arguments: argparse.Namespace) -> Format:
 
 
 def add_input(command: argparse.ArgumentParser) -> None:
-    words = "dump root, step folder, rank folder, or an archive of one; several: parts of one dump, of hosts or ranks"
+    words = "dump root, step folder or rank folder, or an archive of it; several paths are parts of one dump"
     command.add_argument("path", type=Path, nargs="+", metavar="PATH", help=words)
 
 
@@ -84,7 +84,7 @@ def add_rank(command: argparse.ArgumentParser) -> None:
 
 
 def add_reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None:
-    group = command.add_argument_group("what is read")
+    group = command.add_argument_group("input options")
     group.add_argument(
         "--step",
         type=numbers,
@@ -100,22 +100,27 @@ def add_reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None
             metavar="LIST",
             help="only these ranks, such as 0-7,9; may be repeated",
         )
-    group.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    group.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="your rules: they add to the default ones, or replace those of the same name",
+    )
     group.add_argument(
         "--exclude-op",
         action="append",
         default=[],
         metavar="NAME",
-        help="reject an answer and get the next: a record name, or rank:record name; may be repeated",
+        help="rule this record out as the cause and get the next candidate: NAME, or RANK:NAME; may be repeated",
     )
     group.add_argument(
-        "--jobs", type=jobs, metavar="N", help="processes, or tasks at a time (default: the cores available)"
+        "--jobs", type=jobs, metavar="N", help="how many processes or tasks run at once (default: the cores available)"
     )
     group.add_argument(
         "--engine",
         choices=[kind.value for kind in EngineKind],
         default=EngineKind.LOCAL.value,
-        help="where ranks are read: processes here, or a running Ray cluster (default: local)",
+        help="what reads the ranks: processes on this machine, or a Ray cluster (default: local)",
     )
     group.add_argument(
         "--ray-address",
@@ -125,29 +130,27 @@ def add_reading(command: argparse.ArgumentParser, *, ranks: bool = True) -> None
     group.add_argument(
         "--node-local",
         action="store_true",
-        help="every node of the Ray cluster has rank folders of its own at PATH, and reads them",
+        help="each node of the Ray cluster reads the rank folders that it has at PATH",
     )
 
 
 def add_showing(command: argparse.ArgumentParser, forms: Sequence[Format], mission_file: str = "") -> None:
-    group = command.add_argument_group("how it is shown")
+    group = command.add_argument_group("output options")
     group.add_argument(
         "--format",
         choices=[known.value for known in forms],
-        help="form of the report (default: from the name of the output file, else text)",
+        help="format of the report (default: by the suffix of the output file, else text)",
     )
     group.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside the dump"
+        "-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of stdout; never inside the dump"
     )
     if mission_file:
-        group.add_argument(
-            "--mission-file", type=Path, metavar="FILE", help=f"besides, write what {mission_file} holds there"
-        )
+        group.add_argument("--mission-file", type=Path, metavar="FILE", help=f"also write {mission_file} to FILE")
     group.add_argument(
         "--write-config",
         type=Path,
         metavar="FILE",
-        help="besides, write MSProbe's config.json for a dump of exactly what the answer leaves open",
+        help="also write the MSProbe config.json that dumps what the answer still lacks",
     )
     group.add_argument("--redact", action="store_true", help="leave out source lines and absolute paths")
     add_words(command)
@@ -161,7 +164,7 @@ def add_language(command: argparse.ArgumentParser) -> None:
 
 def add_words(command: argparse.ArgumentParser) -> None:
     add_language(command)
-    command.add_argument("-v", "--verbose", action="store_true", help="lists in full length, the whole stack")
+    command.add_argument("-v", "--verbose", action="store_true", help="show lists in full, and the whole stack")
 
 
 def _merged(lists: Sequence[tuple[int, ...]] | None) -> tuple[int, ...] | None:

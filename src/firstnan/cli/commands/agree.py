@@ -1,6 +1,6 @@
-"""Whether ranks that should hold the same numbers do: parameters, communication, operators.
+"""Check that ranks which should hold the same numbers do: parameters, communication, operators.
 
-analyze says the same in one of its sections.
+analyze shows the same in one of its sections.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXIT_CODES = """\
 exit codes:
   0  they agree
   1  they differ
-  2  usage: the request makes no sense, or the report could not be written
+  2  usage error, or the report could not be written
   3  nothing readable at the path
   4  nothing could be compared
 """

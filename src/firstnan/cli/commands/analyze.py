@@ -1,4 +1,4 @@
-"""Everything: which rank, which operator, which line of code, and why."""
+"""Find the rank, the operator and the line of code where NaN or Inf began, and why."""
 
 from __future__ import annotations
 

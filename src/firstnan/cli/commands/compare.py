@@ -1,4 +1,4 @@
-"""A good and a bad run of one program, or two steps: where their numbers first leave each other."""
+"""Find the first record whose numbers differ between two runs of one program, or between two steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXIT_CODES = """\
 exit codes:
   0  no difference, and everything was compared
   1  a difference was found
-  2  usage: the request makes no sense, or the answer could not be written
+  2  usage error, or the answer could not be written
   3  nothing readable at one of the paths
   4  undecided: no difference, but not everything could be compared
 """
@@ -29,18 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", type=Path, metavar="A", help="the good run, or the earlier step")
     parser.add_argument("b", type=Path, metavar="B", help="the bad run, or the later step")
     parser.add_argument(
-        "--noise", type=Path, metavar="C", help="a second good run: what it differs from A by is no difference"
+        "--noise",
+        type=Path,
+        metavar="C",
+        help="a second good run: differences as large as those between A and C do not count",
     )
     parser.add_argument("--step", type=numbers, metavar="LIST", help="only these steps")
     parser.add_argument("--ranks", type=numbers, metavar="LIST", help="only these ranks")
-    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes (default: the cores available)")
+    parser.add_argument(
+        "--jobs", type=jobs, metavar="N", help="how many processes run at once (default: the cores available)"
+    )
     parser.add_argument(
         "--format",
         choices=[Format.TEXT.value, Format.JSON.value, Format.HTML.value],
-        help="form of the answer (default: from the name of the output file, else text)",
+        help="format of the answer (default: by the suffix of the output file, else text)",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write there in place of stdout; never inside a dump"
+        "-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of stdout; never inside a dump"
     )
     add_words(parser)
 

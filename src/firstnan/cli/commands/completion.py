@@ -39,7 +39,7 @@ class Command(Struct, frozen=True):
 EXIT_CODES = """\
 exit codes:
   0  the script is printed
-  2  usage: the request makes no sense, or stdout could not be written
+  2  usage error, or stdout could not be written
 """
 SHELLS = ("bash", "zsh", "fish")
 

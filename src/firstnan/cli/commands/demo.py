@@ -18,14 +18,14 @@ from firstnan.words import Words, text
 EXIT_CODES = """\
 exit codes:
   0  the example was analysed, and its anomaly found
-  2  usage: the request makes no sense, or the example or the report could not be written
+  2  usage error, or the example or the report could not be written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="unpack the example there and keep it")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="unpack the example into FOLDER and keep it")
     parser.add_argument(
-        "--format", choices=["text", "markdown", "json"], default="text", help="form of the report (default: text)"
+        "--format", choices=["text", "markdown", "json"], default="text", help="format of the report (default: text)"
     )
     add_words(parser)
 

@@ -1,6 +1,6 @@
-"""Serve five tools over the Model Context Protocol, on standard input and output.
+"""Serve five tools to agents over the Model Context Protocol, on standard input and output.
 
-The tools are analyze, ranks, trace, show and agree; they read below one folder alone, and write nothing.
+The tools are analyze, ranks, trace, show and agree. They read only below one folder, and write nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from firstnan.dump.errors import UsageError
 EXIT_CODES = """\
 exit codes:
   0  the client has ended the connection
-  2  usage: no such folder, or the package mcp is not installed
+  2  usage error, no such folder, or the package mcp is not installed
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--root", type=Path, default=Path(), metavar="DIR", help="read dumps below this folder alone (default: here)"
+        "--root",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="read dumps only below this folder (default: the current one)",
     )
-    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes (default: the cores available)")
+    parser.add_argument(
+        "--jobs", type=jobs, metavar="N", help="how many processes run at once (default: the cores available)"
+    )
     add_language(parser)
 
 

@@ -1,4 +1,4 @@
-"""Second of two stages: one report from the part files of all hosts."""
+"""Second of two stages: make one report from the part files of all hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ EXIT_CODES = REPORT_EXIT_CODES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("parts", type=Path, nargs="+", metavar="PART", help="files that 'firstnan scan' wrote")
-    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes where files are read again")
+    parser.add_argument(
+        "--jobs", type=jobs, metavar="N", help="how many processes read files again, where a part lacks something"
+    )
     add_showing(parser, [form for form in Format if form is not Format.MISSION], CROSS_RANK_FILE)
 
 

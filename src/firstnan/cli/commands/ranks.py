@@ -1,4 +1,4 @@
-"""Step 1 alone: source, propagated and normal ranks of every affected communication call.
+"""Step 1 alone: list the source, propagated and normal ranks of every affected communication call.
 
 -o cross_rank_analysis.json (or --format mission) writes that file: per call source_ranks, propagated_ranks,
 normal_ranks and total_ranks. --format json is the whole report.

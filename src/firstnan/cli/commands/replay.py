@@ -1,6 +1,6 @@
-"""Run the suspect records again on the CPU: numerics, dtype, or device (extra: firstnan[replay]).
+"""Run the suspect records again on the CPU, to tell numerics from the device (extra: firstnan[replay]).
 
-Needs the tensors of the records (task 'tensor'); without them it prints the configuration that dumps them.
+Needs the tensors of the records (task 'tensor'); without them, the command prints the configuration that dumps them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXIT_CODES = """\
 exit codes:
   0  clean and complete, and every record that was run is what the CPU gets
   1  anomaly found
-  2  usage: the request makes no sense, torch is not installed, or the report could not be written
+  2  usage error, torch is not installed, or the report could not be written
   3  nothing readable at the path
   4  undecided: no record could be run (the tensors are not in the dump), the time was up, or nothing could be judged
 """
@@ -36,7 +36,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
-    group = parser.add_argument_group("what is run")
+    group = parser.add_argument_group("records to run")
     group.add_argument("--rank", type=whole_number, metavar="R", help="the rank of --op or --all")
     which = group.add_mutually_exclusive_group()
     which.add_argument("--op", metavar="NAME", help="this record alone (default: the records of every cause)")

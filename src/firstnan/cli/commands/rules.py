@@ -1,4 +1,4 @@
-"""Print the rules in force: what is benign, carries, absorbs, masks."""
+"""Print the rules in force: which NaN and Inf are harmless, and which operators only pass them on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from firstnan.run import lookups
 EXIT_CODES = """\
 exit codes:
   0  the rules are printed
-  2  usage: the request makes no sense, the rules file cannot be read, or stdout could not be written
+  2  usage error, the rules file cannot be read, or stdout could not be written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="your rules: they add to the default ones, or replace those of the same name",
+    )
 
     add_language(parser)
 

@@ -1,4 +1,4 @@
-"""First of two stages: look at the ranks of this host and write what merge needs, some KB for each.
+"""First of two stages: read the ranks of this host, and write a part file for merge, a few KB for each rank.
 
 Run it on every host over its own ranks, copy the part files to one place, and merge them there.
 """
@@ -21,7 +21,7 @@ from firstnan.words import Words, text
 EXIT_CODES = """\
 exit codes:
   0  the part is written, whatever it holds
-  2  usage: the request makes no sense, or the part could not be written
+  2  usage error, or the part could not be written
   3  no dump at the path
 """
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="PART",
-        help="part files of the other hosts: answer what merging will ask of the ranks here",
+        help="part files of the other hosts: also answer what merge will ask about the ranks of this host",
     )
     add_reading(parser)
     add_language(parser)

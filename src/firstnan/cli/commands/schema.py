@@ -10,7 +10,7 @@ from firstnan.cli.terminal import put
 EXIT_CODES = """\
 exit codes:
   0  the schema is printed
-  2  usage: the request makes no sense, or stdout could not be written
+  2  usage error, or stdout could not be written
 """
 
 

@@ -1,4 +1,4 @@
-"""Look at the records around one place."""
+"""Show the records around the cause, or around any other record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firstnan.show.json import dumps, excerpt_dict
 EXIT_CODES = """\
 exit codes:
   0  there was something to show
-  2  usage: the request makes no sense, or stdout could not be written
+  2  usage error, or stdout could not be written
   3  nothing readable at the path
 """
 
@@ -23,14 +23,18 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_rank(parser)
-    parser.add_argument("--step", type=whole_number, metavar="N", help="the step (default: the first one)")
+    parser.add_argument(
+        "--step", type=whole_number, metavar="N", help="the step (default: that of the cause, else the first one)"
+    )
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--op", metavar="NAME", help="the record with this name")
     place.add_argument("--at", type=whole_number, metavar="INDEX", help="the record with this index, counted from 0")
     parser.add_argument(
         "--around", type=around, default=5, metavar="K", help="records before and after it (default: 5)"
     )
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="form of the answer (default: text)")
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="format of the answer (default: text)"
+    )
     add_words(parser)
 
 

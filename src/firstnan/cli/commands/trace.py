@@ -1,4 +1,4 @@
-"""Step 2 alone: the first anomalous operator on one rank, its call chain and its code location.
+"""Step 2 alone: find the first anomalous operator on one rank, its call chain and its line of code.
 
 -o single_rank_trace.json (or --format mission) writes that file: rank and first_anomaly with op_name, exec_order,
 output, input_info, construct_chain and stack_info. --format json is the whole report.

@@ -1,6 +1,6 @@
-"""Follow a run that writes its dump: one line a step, and the report at the first anomaly.
+"""Follow a run while it writes its dump: one line for each step, and the report at the first anomaly.
 
-An anomaly that the loss scaler may have skipped is final when the next step has shown that it was none.
+Where the loss scaler may have skipped the step, the command waits for the next step before it calls it an anomaly.
 """
 
 from __future__ import annotations
@@ -28,28 +28,39 @@ EXIT_CODES = REPORT_EXIT_CODES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="DIR", help="the folder that the run writes step*/rank* into")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="a page that is renewed after each step")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page, again after each step")
     parser.add_argument(
-        "--world", type=whole_number, metavar="N", help="ranks of the run (default: the most of any step)"
+        "--world", type=whole_number, metavar="N", help="how many ranks the run has (default: as many as any step has)"
     )
     _add_waiting(parser)
-    parser.add_argument("--rules", type=Path, metavar="FILE", help="a rules file that adds to or overrides the default")
-    parser.add_argument("--jobs", type=jobs, metavar="N", help="processes (default: the cores available)")
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="your rules: they add to the default ones, or replace those of the same name",
+    )
+    parser.add_argument(
+        "--jobs", type=jobs, metavar="N", help="how many processes run at once (default: the cores available)"
+    )
     add_showing(parser, [Format.TEXT, Format.MARKDOWN, Format.JSON])
 
 
 def _add_waiting(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("how long it waits (seconds)")
-    group.add_argument("--interval", type=seconds, default=2.0, metavar="S", help="between two looks (default: 2)")
+    group = command.add_argument_group("waiting, in seconds")
+    group.add_argument("--interval", type=seconds, default=2.0, metavar="S", help="look every S seconds (default: 2)")
     group.add_argument(
-        "--settle", type=seconds, default=10.0, metavar="S", help="files count as finished after this (default: 10)"
+        "--settle",
+        type=seconds,
+        default=10.0,
+        metavar="S",
+        help="a file that did not change for so long is finished (default: 10)",
     )
     group.add_argument(
         "--timeout",
         type=seconds,
         default=600.0,
         metavar="S",
-        help="without a change: absent ranks count as absent, and a run without a new step as ended (default: 600)",
+        help="after so long without a change, missing ranks count as missing and the run as ended (default: 600)",
     )
 
 

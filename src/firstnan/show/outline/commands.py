@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from firstnan.answer.model import Report
+from msgspec.structs import replace
+
+from firstnan.answer.model import Report, Where
 from firstnan.causes.turning_point import turning_point
 from firstnan.dump.language import Language
 from firstnan.dump.printable import printable
+from firstnan.report.dump_again import dump_again
 from firstnan.show.outline.headline import CauseGroup, causes_on, group_causes
 from firstnan.show.outline.model import Block, Code, Item, Section, sentence
 from firstnan.show.reporter import Settings, View
@@ -65,7 +68,9 @@ def _of_cause(report: Report, settings: Settings) -> Iterator[Command]:
     name = cause.op_name if len(group.ranks) > 1 else f"{cause.rank}:{cause.op_name}"
     if cause.op_name and name not in known:  # once more would give the same answer
         yield "command.reject", f"{settings.program} {command}{rejected} --exclude-op {quote(name)}"
-    yield "command.dump", f"{settings.program} {command}{rejected} --write-config config.json"
+    is_proven = cause.where is Where.OPERATOR and dump_again(replace(report, root_causes=(cause,))).task == "tensor"
+    key = "command.dump_tensors" if is_proven else "command.dump"
+    yield key, f"{settings.program} {command}{rejected} --write-config config.json"
 
 
 def _shown_group(report: Report, settings: Settings) -> CauseGroup | None:

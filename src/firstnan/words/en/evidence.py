@@ -55,8 +55,8 @@ EVIDENCE: dict[str, str] = {
     "evidence.unknown_inputs": "not all inputs were recorded with statistics: {slots}",
     "why.nan_argument": "the plain number {slot} is already NaN: Python computed it outside the framework",
     "why.saved_nonfinite": (
-        "{slot} of the forward call {operator} was NaN; its result was dropped there, and backward multiplies the "
-        "gradient with it"
+        "{slot} of the forward call {operator} was NaN; forward dropped the result, but backward multiplies the "
+        "gradient by it"
     ),
     "why.unknown": "the recorded numbers do not tell why",
     "why.bad_parameter": "the parameter {name} was not finite when the step first used it",
@@ -163,7 +163,7 @@ EVIDENCE: dict[str, str] = {
     "reason.fresh_memory": "memory that was allocated and not yet written",
     "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
     "reason.trial": "looks like a trial on uninitialised memory: the same code runs again on other data",
-    "reason.blind": "has no statistics, and what the cause took in may come from it",
+    "reason.blind": "has no statistics: the bad input of the cause may come from it",
     "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.parameter_gradient": (
@@ -216,12 +216,12 @@ EVIDENCE: dict[str, str] = {
         "if a loss scaler is in use, it may have skipped this step: dump the next step as well to see"
     ),
     "caveat.skip_gap": (
-        "if a loss scaler is in use, it may have skipped this step: the next dump is of a later step than the one "
-        "after it, which does not tell"
+        "if a loss scaler is in use, it may have skipped this step: the dump lacks the step right after it, "
+        "which would show that"
     ),
     "caveat.skip_thin": (
-        "if a loss scaler is in use, it may have skipped this step: the dump of the next step shows too few of the "
-        "weights to tell"
+        "if a loss scaler is in use, it may have skipped this step: the dump of the next step shows too few "
+        "weights to decide"
     ),
     "caveat.skip_changed": ("the next step begins with other weights: no loss scaler skipped the update"),
     "caveat.excluded": "ruled out with --exclude-op: {names}",

@@ -19,8 +19,8 @@ HTML: dict[str, str] = {
     # Frame of the page.
     "html.title": "firstnan report",
     "html.noscript": (
-        "This page draws itself with a script, and scripts are switched off here. The same report as text: run "
-        "firstnan analyze with --format markdown."
+        "This page needs JavaScript, which is switched off here. For the same report as text, run firstnan analyze "
+        "with --format markdown."
     ),
     "html.made_by": "Made by firstnan {version}. This file holds everything it shows and loads nothing.",
     "html.skip": "Skip to the answer",
@@ -92,9 +92,9 @@ HTML: dict[str, str] = {
     "html.stack": "stack ({count:frames})",
     "html.all_tensors": "all tensors ({count})",
     "html.confidence.certain": "The recorded numbers prove it.",
-    "html.confidence.likely": "The numbers fit, and nothing else that is known fits as well.",
+    "html.confidence.likely": "The numbers fit, and no other known explanation does.",
     "html.confidence.possible": "One of several explanations that fit.",
-    "html.no_doubts": "Nothing known: no rank, step or statistic is missing.",
+    "html.no_doubts": "Nothing: no rank, step or statistic is missing.",
     # Heat map.
     "html.map.label": "Heat map of {ranks:rows} and {columns:places} of communication calls",
     "html.map.size": "{ranks:rows} and {columns:columns}: {calls:calls} of step {step}.",
@@ -104,7 +104,7 @@ HTML: dict[str, str] = {
     ),
     "html.map.affected_calls": "Only the affected calls are shown, the causally first one first.",
     "html.map.not_complete": "The map leaves out calls far from anything suspicious.",
-    "html.map.merged": "For size, {count} neighbouring places share a column, which shows the worst of them.",
+    "html.map.merged": "To save space, {count} neighbouring places share a column, which shows the worst of them.",
     "html.map.keys": (
         "Hover or arrow keys: look at a cell. Click or Enter: details below. Drag: move. Ctrl and wheel, + and -: "
         "zoom. 0: all. Home: first affected call."
@@ -178,14 +178,14 @@ HTML: dict[str, str] = {
     "account.contained": "contained",
     "account.open": "open",
     "fate.rule": "a rule says so",
-    "fate.looked_at": "only looked at (isnan, a comparison)",
+    "fate.looked_at": "only checked (isnan, a comparison)",
     "fate.rejected": "record rejected by the user",
     "fate.selected": "an operator that chooses elements has a finite result",
     "fate.saturated": "an operator that is finite at infinity has a finite result",
     "fate.in_module": "the module around it has a finite result",
     "fate.cause": "follows from a named cause, or is its own",
-    "fate.behind": "recorded behind a named cause, not followed one by one",
-    "fate.later_step": "in a step behind the first bad one",
+    "fate.behind": "recorded after a named cause, not followed one by one",
+    "fate.later_step": "in a step after the first bad one",
     "fate.skipped": "gradient overflow that the loss scaler skipped",
     "fate.memory": "memory that was not written yet",
     "fate.island": "computed with garbage and thrown away",
@@ -194,10 +194,10 @@ HTML: dict[str, str] = {
     "fate.no_result": "its reader has no recorded result",
     "fate.no_reader": "no record reads it, and no backward pass follows",
     "fate.no_cause": "matters, and no cause is named",
-    "fate.limit": "stands where nothing was followed any more",
+    "fate.limit": "beyond the limit up to which firstnan follows values",
     "fate.unusable": "may be an artefact of the dumping tool",
     "html.accounts.title": "Accounts: what became of every NaN and Inf",
-    "html.accounts.what": "Each tensor in each record whose Max or Min is not finite stands in one account.",
+    "html.accounts.what": "Every recorded tensor whose Max or Min is not finite counts in exactly one row.",
     "html.column.account": "account",
     "html.column.values": "values",
     "html.benign.what": "Values that rules know to be legal; the rules can be edited (firstnan rules).",
@@ -206,7 +206,7 @@ HTML: dict[str, str] = {
     "html.input.places": "{count} places",
     "html.json.what": "The report for programs, as firstnan analyze --format json writes it.",
     "html.json.shortened": (
-        "Shortened for the size of this page ({kept} of {total} calls); the command writes all of it."
+        "Shortened to keep this page small ({kept} of {total} calls); the command writes all of it."
     ),
     "html.json.too_large": "It is too large for this page; the command writes it.",
     "html.json.show": "Show",

@@ -117,7 +117,7 @@ MECHANISMS: dict[str, str] = {
     "mechanism.saved_nonfinite.name": "saved bad value in backward",
     "mechanism.saved_nonfinite.why": (
         "Forward dropped a bad value by a selection or a mask, but autograd saved it: backward multiplies the gradient "
-        "with it."
+        "by it."
     ),
     "mechanism.saved_nonfinite.advice": (
         "Replace the bad value before the operator that saves it, not after it: mask the input, not the output."
@@ -237,8 +237,8 @@ MECHANISMS: dict[str, str] = {
     ),
     "mechanism.transient.advice": (
         "Make sure that the step draws its batch outside of what runs again, and name every generator and state to the "
-        "guard. Then run the same step several times on the same device and on another one: what comes back on one "
-        "device alone is the device's."
+        "guard. Then run the same step several times on the same device and on another one: a fault that comes back "
+        "on one device only is a fault of that device."
     ),
     "mechanism.unknown.name": "mechanism unknown",
     "mechanism.unknown.why": "The place is known; the recorded statistics do not show why the value turned bad.",

@@ -22,26 +22,26 @@ PROBLEMS: dict[str, str] = {
         "firstnan cannot judge anything. Dump again with task 'statistics' and summary_mode 'statistics' (not md5, "
         "xor or structure)."
     ),
-    "problem.open_values": "NaN or Inf of which nothing shows what became",
-    "problem.open_values.effect": "Nothing shows whether these values went on: they may matter.",
+    "problem.open_values": "NaN or Inf that the dump does not follow to the end",
+    "problem.open_values.effect": "The dump does not show whether anything used these values: they may matter.",
     "problem.ended_inside": "the run ended inside a module or call",
-    "problem.ended_inside.effect": "What was bad there when it ended counts as an anomaly.",
-    "problem.ended_at_check": "the run ended directly behind a check that saw a NaN or Inf",
+    "problem.ended_inside.effect": "NaN or Inf inside it at that moment counts as an anomaly.",
+    "problem.ended_at_check": "the run ended right after a check that saw a NaN or Inf",
     "problem.ended_at_check.effect": "What the check saw counts as an anomaly: the run may have ended because of it.",
-    "problem.settled_operands": "some operands have no Max/Min, and their records' results are finite",
+    "problem.settled_operands": "some inputs have no Max/Min, but the results of their records are finite",
     "problem.settled_operands.effect": "Their results are finite, so the answer does not depend on them.",
     "problem.partly_no_statistics": "some records have no Max/Min",
     "problem.partly_no_statistics.effect": "These records are unknown, not clean; firstnan judges the others.",
     "problem.unfinished_records": "records without output",
     "problem.saved_values": "only values saved with debugger.save were dumped",
     "problem.saved_values.effect": (
-        "They are a sample: the answer is a place between two of them, and a value that was not saved is not seen. "
-        "Dump with level mix to see the operators."
+        "The answer is a place between two saved values; firstnan cannot see what was not saved. Dump with level mix "
+        "to see the operators."
     ),
     "problem.inputs_only": "only inputs were dumped (data_mode)",
     "problem.inputs_only.effect": (
-        "What an operator gave shows only where it is read: the answer is a place between two records. "
-        "Dump with data_mode all to see the operator itself."
+        "A result shows only where another record reads it: the answer is a place between two records. Dump with "
+        "data_mode all to see the operator itself."
     ),
     "problem.unfinished_records.effect": "The call raised or the run died inside it: its result is not known.",
     "problem.bad_content": "content of an unknown form",
@@ -94,6 +94,6 @@ PROBLEMS: dict[str, str] = {
         "The cause may be less certain than a run over all files would tell. On that host, scan again with --others "
         "and all part files, then merge."
     ),
-    "problem.limit": "a limit of this tool was reached",
+    "problem.limit": "firstnan reached one of its limits",
     "problem.limit.effect": "firstnan did not look beyond it.",
 }

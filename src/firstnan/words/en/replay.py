@@ -26,7 +26,7 @@ REPLAY: dict[str, str] = {
         "the CPU gets the same from the same inputs in {dtype}, and finite numbers in float64: the result is beyond "
         "{limit}, the largest finite {dtype}"
     ),
-    "why.replay_arithmetic": "the CPU gets the same from the same inputs: it is their arithmetic, and no device fault",
+    "why.replay_arithmetic": "the CPU gets the same from the same inputs: it is the arithmetic, not the device",
     "reason.follows_from_device_fault": "follows from the record before it that the CPU does not reproduce",
     "section.replay": "Run again on the CPU",
     "section.replayed": "Records run again on the CPU",
@@ -36,10 +36,10 @@ REPLAY: dict[str, str] = {
         "{cpu}, and {float64} in float64."
     ),
     "replay.values_differ": (
-        "Values differ: {count} of {of} elements are finite and wrong; no rounding leads from the same inputs to them."
+        "Values differ: {count} of {of} elements are finite and wrong: rounding does not explain them."
     ),
     "replay.reproduced_range": (
-        "Reproduced, and cured by a wider dtype: from the same inputs the CPU gets {cpu} NaN or Inf in {dtype}, and "
+        "Reproduced, and finite in a wider dtype: from the same inputs the CPU gets {cpu} NaN or Inf in {dtype}, and "
         "{float64} in float64."
     ),
     "replay.reproduced": (

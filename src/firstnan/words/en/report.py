@@ -49,7 +49,7 @@ REPORT: dict[str, str] = {
     ),
     "verdict.missing_rank.left_out": (
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, which this analysis leaves out: the "
-        "cause is there or beyond"
+        "cause is on that rank or on one behind it"
     ),
     "verdict.missing_rank.cut": (
         "{value:value} reached {receivers:ranks} in step {step} from {ranks}, whose dump.json is cut after {records} "
@@ -68,7 +68,7 @@ REPORT: dict[str, str] = {
         "{reason}"
     ),
     "verdict.several": "{count} independent causes:",
-    "verdict.several_left_out": "NaN or Inf reached this part from {count} ranks that this analysis leaves out:",
+    "verdict.several_left_out": "NaN or Inf came from {count} ranks that this analysis leaves out:",
     "verdict.and_more": "Independent causes besides this one: {count}.",
     "verdict.anomaly": "The dump holds NaN or Inf that matter, but does not show where they began.",
     "verdict.clean": "Clean: no NaN or Inf that matters in {records} records (step {steps}, {ranks}).",
@@ -216,7 +216,10 @@ REPORT: dict[str, str] = {
     "command.show": "Look at the records around the cause:",
     "command.turn": "Look at the record in which the value changes most:",
     "command.reject": "If this is not the cause, get the next candidate:",
-    "command.dump": "To dump what is still open, write MSProbe's config.json:",
+    "command.dump": "To dump what the answer still lacks, write MSProbe's config.json:",
+    "command.dump_tensors": (
+        "To run this record again on the CPU (firstnan replay), write the config.json that dumps its tensors:"
+    ),
     "command.trace": "Trace the operator on the source rank:",
     "command.analyze": "See the whole analysis:",
     "line.code": ", at {place}",
@@ -375,7 +378,7 @@ REPORT: dict[str, str] = {
     "benign.observers": "checks that read a bad value: {count}",
     "benign.selection": "bad values left behind by a selection: {count}",
     "benign.mask_from_outside": "masks with -Inf from outside of the dump: {count}",
-    "benign.minus_inf_constant": "results of a given -Inf: {count}",
+    "benign.minus_inf_constant": "-Inf given as a constant: {count}",
     "benign.mask_sum": "masks added up until they reached -Inf: {count}",
     "benign.inherited_minus_inf": "results that carry a legal -Inf on: {count}",
     "benign.written_minus_inf": "-Inf written on purpose: {count}",

@@ -35,13 +35,13 @@ AGREEMENT: dict[str, str] = {
     "differ.why.result": "{api} 给每个成员同一个张量，但 {members} 个成员记录的结果不同。",
     "differ.why.received": "rank 收到的内容必须与对端发送的内容相同。",
     "differ.why.operator": "{api} 在 {members} 个 rank 上输入和设置都相同，输出却不同。",
-    "evidence.replicas_equal": "在能说明问题的 {of} 个参数中，这些 rank 有 {equal} 个一致。",
+    "evidence.replicas_equal": "在可比较的 {of} 个参数中，这些 rank 有 {equal} 个一致。",
     "evidence.equal_at_step": "step {step} 时它在这些 rank 上全部一致。",
     "evidence.constant_at_step": "step {step} 时它在这些 rank 上都是常数。",
     "evidence.gradient_was_reduced": "step {step} 中它的梯度在这些 rank 上做过归约。",
     "evidence.gradient_not_reduced": "step {step} 中没有记录到它的梯度在这些 rank 上的归约，而其他梯度有。",
     "evidence.call_name": "在 rank {rank} 上对应的记录是 {op_name}。",
-    "evidence.equal_inputs": "记录的所有输入的四项统计值和设置全部相同。",
+    "evidence.equal_inputs": "记录的所有输入的四项统计量和设置全部相同。",
     "advice.agree.synchronise": (
         "在这些 rank 上对该参数的梯度做归约：序列并行时设置相应标记（norm 的 sequence_parallel），"
         "并检查是否有参数遗漏在并行封装或梯度桶之外。"
@@ -62,8 +62,8 @@ AGREEMENT: dict[str, str] = {
     "compared_kind.parameters": "参数",
     "compared_kind.calls": "通信调用",
     "compared_kind.records": "算子",
-    "not_comparable.constant": "所有元素相等，说明不了问题",
-    "not_comparable.no_statistics": "没有统计值",
+    "not_comparable.constant": "所有元素相等，不能作为证据",
+    "not_comparable.no_statistics": "没有统计量",
     "not_comparable.no_peer": "其他 rank 没有",
     "not_comparable.other_shape": "在其他 rank 上形状不同",
     "not_comparable.maybe_shard": "数值不同，但可能本来就是各自的分片",

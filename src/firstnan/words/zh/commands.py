@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 COMMANDS: dict[str, str] = {
-    "watch.clean": "第 {step} 步：正常（{ranks} 个 rank）",
-    "watch.undecided": "第 {step} 步：未发现异常，但有部分内容无法判断（{ranks} 个 rank）",
-    "watch.suspected": "第 {step} 步：rank {rank} 上的 {op} 出现非有限值；等待下一步确认是否被 loss scaler 跳过",
-    "watch.skipped": "第 {step} 步：loss scaler 跳过了本步更新",
-    "watch.anomaly": "第 {step} 步：首个异常步，rank {rank} 上的 {op}",
+    "watch.clean": "step {step}：正常（{ranks} 个 rank）",
+    "watch.undecided": "step {step}：未发现异常，但有部分内容无法判断（{ranks} 个 rank）",
+    "watch.suspected": "step {step}：rank {rank} 上的 {op} 出现非有限值；等待下一个 step 确认是否被 loss scaler 跳过",
+    "watch.skipped": "step {step}：loss scaler 跳过了本 step 的更新",
+    "watch.anomaly": "step {step}：首个异常 step，rank {rank} 上的 {op}",
     "watch.ended": "没有新的 step 写入：训练已结束",
-    "compare.began": "两次运行最早在 rank {rank}、第 {step} 步的 {op} 处出现差异：输入一致，结果不一致",
-    "compare.taken": "两次运行最早在 rank {rank}、第 {step} 步的 {op} 处出现差异：其输入已不一致",
+    "compare.began": "两次运行最早在 rank {rank}、step {step} 的 {op} 处出现差异：输入一致，结果不一致",
+    "compare.taken": "两次运行最早在 rank {rank}、step {step} 的 {op} 处出现差异：其输入已不一致",
     "compare.records": "两次运行的记录不同；能对应的 {records} 条记录一致",
     "compare.same": "{records} 条记录无差异",
     "compare.incomplete": "{records} 条记录无差异，但有部分内容无法比对",

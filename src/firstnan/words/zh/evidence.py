@@ -12,13 +12,13 @@ EVIDENCE: dict[str, str] = {
     "evidence.excluded_writer": "它的值来自 {before}，即你用 --exclude-op 剔除的记录",
     "evidence.between": "没有任何记录写出过这个值：它产生于 {before} 之后、{after} 之前",
     "evidence.twin_bad": (
-        "它的前向记录 {op_name} 已经出现非有限值：其后的操作（where、masked_fill、选取）舍弃了坏元素，"
+        "它的前向记录 {op_name} 已经出现非有限值：其后的操作（where、masked_fill、选取）舍弃了异常元素，"
         "但梯度仍会经过它们"
     ),
     "evidence.forward_twin": "该次调用的前向记录是 {op_name}",
     "evidence.dtype_limit": "{dtype} 的最大有限值为 {limit}",
     "evidence.only_copies": (
-        "{op_name} 只是复制或查看所给的数据，而该数据是有限值：该值不是它产生的，而是有别的东西写入了这块内存"
+        "{op_name} 只是复制输入或取其 view，而输入是有限值：该值不是它产生的，而是另一个算子写入了这块内存"
     ),
     "evidence.missing_rank": (
         "{op_name} 把该值带到了 {receivers:ranks}；它所有已记录的输入都正常，而 rank {rank} 没有这次调用的记录"
@@ -26,16 +26,16 @@ EVIDENCE: dict[str, str] = {
     "evidence.other_missing": "{ranks:ranks} 同样没有这次调用的记录，也可能是源头",
     "evidence.rank_absent": "没有 rank {rank} 的 dump",
     "evidence.rank_left_out": "rank {rank} 不在本次分析范围内：没有读取它的 dump",
-    "evidence.rank_cut": "rank {rank} 的 dump 在 {records} 条完整记录之后中断；最后一条是 {last}",
+    "evidence.rank_cut": "rank {rank} 的 dump 在 {records} 条完整记录之后被截断；最后一条是 {last}",
     "evidence.rank_unreadable": "rank {rank} 的 dump 无法读取：{reason}",
     "evidence.rank_empty": "rank {rank} 的 dump 没有任何记录：运行在首次落盘之前就被终止",
     "evidence.constant": "{slot} 是常数 {value}",
-    "evidence.parameter_elsewhere": "同一参数在 {ranks:ranks} 上也已损坏；它们由此算出的结果仍是有限值",
-    "evidence.parameter_bad_too": "同一参数在 {ranks:ranks} 上也是坏的",
+    "evidence.parameter_elsewhere": "同一参数在 {ranks:ranks} 上也已异常；它们由此算出的结果仍是有限值",
+    "evidence.parameter_bad_too": "同一参数在 {ranks:ranks} 上也已异常",
     "evidence.first_effect": "随后第一个非有限值出现在 rank {rank} 的 {op_name}",
     "evidence.peers_finite": "在 {ranks:ranks} 上，同一算子在输入量级相同时结果为有限值",
-    "evidence.parameter_was_fine": "step {step} 中该模块的参数仍是有限值：是其后的参数更新把它们写坏的",
-    "evidence.parameter_from_start": "该参数在 dump 的第一个 step 就已损坏：请检查 checkpoint 或初始化",
+    "evidence.parameter_was_fine": "step {step} 中该模块的参数仍是有限值：其后的参数更新使其出现异常",
+    "evidence.parameter_from_start": "该参数在 dump 的第一个 step 就已异常：请检查 checkpoint 或初始化",
     "evidence.gradients_before": "step {step} 已出现非有限梯度（rank {rank} 的 {op_name}）",
     "evidence.hidden_operators": "construct.json 列出了 {module} 内部未被 dump 的算子：{ops}",
     "evidence.unknown_inputs": "部分输入没有统计量：{slots}",
@@ -57,9 +57,9 @@ EVIDENCE: dict[str, str] = {
         "损失为无穷；请勿对被禁止的类别做平滑"
     ),
     "why.masked_label": (
-        "{slot} 对部分类别为 -Inf，且没有整行为 -Inf：某个样本的标签落在被禁止的类别上，其损失为无穷；请核对标签与掩码"
+        "{slot} 对部分类别为 -Inf，且没有整行为 -Inf：某个样本的标签落在被禁止的类别上，其损失为无穷；请核对标签与 mask"
     ),
-    "why.masked_attention": "带掩码的注意力：若某一行被完全掩盖会得到 NaN；dump 中没有掩码各行的信息",
+    "why.masked_attention": "带 mask 的 attention：若某一行被全部屏蔽会得到 NaN；dump 中没有 mask 各行的信息",
     "why.inf_minus_inf": "{slot} 含无穷，而 Inf 减 Inf 得 NaN",
     "why.zero_times_inf": "{slot} 含无穷，而 0 乘 Inf 得 NaN",
     "why.cast_overflow": "输入达到 {value}；{dtype} 的最大有限值为 {limit}",
@@ -81,8 +81,8 @@ EVIDENCE: dict[str, str] = {
     "why.large_value_inside": (
         "给出的梯度虽有限但过大（输入 {before}，输出 {after}）；这些梯度在 {module} 中相加（无记录）后超出上限"
     ),
-    "why.divergence": "{name} 自第 {since} 步起放大了 {factor} 倍，每一步都超过 4 倍",
-    "caveat.growing": "rank {rank} 上的数值逐步放大（自第 {since} 步起，{name}），已接近 dtype 上限：请继续 dump",
+    "why.divergence": "{name} 自 step {since} 起放大了 {factor} 倍，每一步都超过 4 倍",
+    "caveat.growing": "rank {rank} 上的数值逐步放大（自 step {since} 起，{name}），已接近 dtype 上限：请继续 dump",
     "why.saturation": "{slot} 恰好等于 {dtype} 的最大有限值 {limit}：此前已被截断",
     "why.saturated_result": "{slot} 恰好等于 {dtype} 的最大有限值 {limit}：更大的结果被硬件截断",
     "why.overflow": "输入最大为 {value}，结果可达 {bound}；{dtype} 的最大有限值为 {limit}",
@@ -102,12 +102,12 @@ EVIDENCE: dict[str, str] = {
     "why.missing_rank_left_out": (
         "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 不在本次分析范围内"
     ),
-    "why.missing_rank_cut": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 在此之前中断",
+    "why.missing_rank_cut": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 在此之前被截断",
     "why.missing_rank_unreadable": (
         "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 无法读取"
     ),
     "why.missing_rank_empty": "NaN 或 Inf 从 rank {rank} 传到 {receivers:ranks}，而 rank {rank} 的 dump 没有任何记录",
-    "why.unmatched_call": "该值由一次通信带来；该通信的另一侧未能匹配",
+    "why.unmatched_call": "该值由一次通信带来；这次通信的对端未能匹配",
     "why.ruled_out_sender": "该值来自其他 rank 上你已剔除的记录",
     "why.received": "该值由通信传入；没有查看发送它的 rank",
     "why.device_fault": (
@@ -131,11 +131,11 @@ EVIDENCE: dict[str, str] = {
         "该路径下不止一份 dump。本结论只针对含 {used} 的那一份；"
         "另有 {count} 份未分析（例如 {names}），请分别以各自的路径分析。"
     ),
-    "story.loss": "loss 不是有限值：前向已损坏，所有梯度随之损坏。",
-    "story.forward": "问题始于前向，梯度随之损坏。",
+    "story.loss": "loss 不是有限值：前向已异常，所有梯度随之异常。",
+    "story.forward": "问题始于前向，梯度随之异常。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",
     "story.gradient_partly_seen": (
-        "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此始于前向还是反向尚无定论。"
+        "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此无法判断始于前向还是反向。"
     ),
     "story.reduction": "loss 与本地梯度都有限：问题始于梯度归约。",
     "story.after_backward": "loss 与已记录的激活梯度都有限：问题始于反向之后，或始于没有单独记录的权重梯度。",
@@ -146,7 +146,7 @@ EVIDENCE: dict[str, str] = {
     "story.skipped": "step {steps}：梯度溢出，loss scaler 跳过了更新（下一 step 的初始权重完全相同）。不计为损坏。",
     "caveat.missing_ranks": "没有 {ranks:ranks} 的 dump：如果根因在那里则看不到",
     "caveat.unreadable_ranks": "{ranks:ranks} 的 dump 为空或不可读：如果根因在那里则看不到",
-    "caveat.cut_ranks": "{ranks:ranks} 的 dump 不完整：中断之后发生的事没有看到",
+    "caveat.cut_ranks": "{ranks:ranks} 的 dump 被截断：之后的内容看不到",
     "caveat.no_statistics": (
         "{ranks:ranks}：没有统计量的记录未作判断；请用 task statistics、summary_mode statistics 重新 dump"
     ),
@@ -161,6 +161,6 @@ EVIDENCE: dict[str, str] = {
     "caveat.excluded_nowhere": "--exclude-op {names}：没有这样的记录，因此没有剔除任何内容",
     "caveat.listed_calls": "共有 {count} 次含 NaN 或 Inf 的通信，列出了 {shown} 次",
     "caveat.listed_causes": "共有 {count} 个独立的根因，列出了 {shown} 个",
-    "caveat.listed_contained": "共有 {count} 个被阻断的值，列出了 {shown} 个",
+    "caveat.listed_contained": "共有 {count} 个未扩散的值，列出了 {shown} 个",
     "caveat.ranks_left_out": "只读取了 {ranks:ranks}：其余 rank 的内容未知",
 }

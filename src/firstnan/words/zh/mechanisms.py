@@ -100,9 +100,9 @@ MECHANISMS: dict[str, str] = {
     "mechanism.nan_argument.advice": (
         "在调用处的代码中追查这个数值的来源：对空列表求平均、从未赋值的指标、解析错误的配置项。"
     ),
-    "mechanism.saved_nonfinite.name": "反向用到了被保存的坏值",
-    "mechanism.saved_nonfinite.why": ("前向通过选择或 mask 丢弃了一个坏值，但 autograd 保存了它：反向用它去乘梯度。"),
-    "mechanism.saved_nonfinite.advice": ("在保存该值的算子之前就替换坏值，而不是之后：对输入做 mask，而不是对输出。"),
+    "mechanism.saved_nonfinite.name": "反向用到了已保存的异常值",
+    "mechanism.saved_nonfinite.why": ("前向通过选取或 mask 丢弃了一个异常值，但 autograd 保存了它：反向用它去乘梯度。"),
+    "mechanism.saved_nonfinite.advice": ("在保存该值的算子之前就替换异常值，而不是之后：对输入做 mask，而不是对输出。"),
     "mechanism.sqrt_backward.name": "导数为无穷",
     "mechanism.sqrt_backward.why": (
         "前向值是有限的，导数却不是：sqrt、norm、pow 在 0 处，acos、asin 在 1 处的斜率为无穷，而 Inf 乘以零梯度得 NaN。"
@@ -205,7 +205,7 @@ MECHANISMS: dict[str, str] = {
         "再换一台设备：只在某一台设备上复现的，就是该设备的问题。"
     ),
     "mechanism.unknown.name": "机理未知",
-    "mechanism.unknown.why": "位置已知；已记录的统计量不足以说明该值为何变坏。",
+    "mechanism.unknown.why": "位置已知；已记录的统计量不足以说明该值为何异常。",
     "mechanism.unknown.advice": (
         "用 task 'tensor'（list 设为该算子）重新 dump，交给 'firstnan replay' 区分数值问题和设备问题；"
         "再把 risk_level 设为 ALL 采集一次，以便记录其前后的类型转换和复制。"

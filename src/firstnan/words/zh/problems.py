@@ -21,24 +21,24 @@ PROBLEMS: dict[str, str] = {
         "无法做任何判断。请用 task 'statistics' 和 summary_mode 'statistics' 重新 dump（不要用 md5、xor 或 "
         "structure）。"
     ),
-    "problem.open_values": "无法说明去向的 NaN 或 Inf",
-    "problem.open_values.effect": "无法判断这些值是否继续传播，它们可能有影响。",
+    "problem.open_values": "去向不明的 NaN 或 Inf",
+    "problem.open_values.effect": "dump 中看不出是否有记录使用了这些值：它们可能有影响。",
     "problem.ended_inside": "运行在某个模块或调用内部结束",
     "problem.ended_inside.effect": "结束时仍在其中的异常值按异常处理。",
     "problem.ended_at_check": "运行紧接在一次看到 NaN 或 Inf 的检查之后结束",
     "problem.ended_at_check.effect": "检查看到的值按异常处理：运行可能正是因此结束。",
-    "problem.settled_operands": "部分操作数没有 Max/Min，但所在记录的结果有限",
-    "problem.settled_operands.effect": "这些操作数没有产生异常值，结论不受影响。",
+    "problem.settled_operands": "部分输入没有 Max/Min，但所在记录的结果有限",
+    "problem.settled_operands.effect": "其结果有限，结论不受影响。",
     "problem.partly_no_statistics": "部分记录没有 Max/Min",
     "problem.partly_no_statistics.effect": "这些记录状态未知，不等于正常；其余记录已判断。",
     "problem.unfinished_records": "没有输出的记录",
     "problem.saved_values": "只 dump 了用 debugger.save 保存的值",
     "problem.saved_values.effect": (
-        "它们只是样本：答案是其中两个值之间的位置，没有保存的值看不到。用 level mix 重新 dump 可看到算子。"
+        "结论是两个已保存值之间的位置，没有保存的值看不到。用 level mix 重新 dump 可看到算子。"
     ),
     "problem.inputs_only": "只 dump 了输入（data_mode）",
     "problem.inputs_only.effect": (
-        "算子的输出只能从读取它的记录看到：答案是两条记录之间的位置。用 data_mode all 重新 dump 可看到算子本身。"
+        "算子的输出只能从读取它的记录看到：结论是两条记录之间的位置。用 data_mode all 重新 dump 可看到算子本身。"
     ),
     "problem.unfinished_records.effect": "调用抛出了异常，或进程在调用中退出：其结果未知。",
     "problem.bad_content": "内容格式无法识别",
@@ -80,7 +80,7 @@ PROBLEMS: dict[str, str] = {
     "problem.second_run_unexplained.effect": "该值来自没有留下记录的操作。",
     "problem.worker_failed": "处理该 rank 时失败",
     "problem.worker_failed.effect": (
-        "该 rank 的内容均未使用；如果根因在该 rank 上则看不到。如果进程被杀死，请用更小的 --jobs 重新运行。"
+        "该 rank 的内容均未使用；如果根因在该 rank 上则看不到。如果进程被系统终止，请用更小的 --jobs 重新运行。"
     ),
     "problem.not_reached": "从这里无法再次查看其文件",
     "problem.not_reached.effect": (

@@ -68,7 +68,7 @@ REPLAY: dict[str, str] = {
     "label.smallest": "最小输入",
     "label.example": "示例",
     "label.shares": "各成员",
-    "not_run.no_tensors": "dump 中只有输入或输出的统计值，没有元素",
+    "not_run.no_tensors": "dump 中只有输入或输出的统计量，没有元素",
     "not_run.bad_file": "张量文件缺失、损坏、不在该 rank 的目录内，或内容不符",
     "not_run.stale_input": "输入文件的内容与记录不符：它是在数值改变之后保存的",
     "not_run.argument": "调用所需的某个参数没有被记录",

@@ -44,7 +44,7 @@ REPORT: dict[str, str] = {
     ),
     "verdict.missing_rank.cut": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump.json 在 {records} 条记"
-        "录之后中断，最后一条为 {last}：看不到根因"
+        "录之后被截断，最后一条为 {last}：看不到根因"
     ),
     "verdict.missing_rank.unreadable": (
         "{value:value} 在 step {step} 从 {ranks} 传到 {receivers:ranks}，而 {ranks} 的 dump 无法读取（{reason}）："
@@ -93,10 +93,10 @@ REPORT: dict[str, str] = {
     "where.operator.module": "模块内部：输入正常，结果异常；内部没有记录能说明更多",
     "where.operator.jump": "算子内部：输入正常，结果有限但大得离谱",
     "where.operator": "算子内部：输入正常，结果异常",
-    "where.operator.blind": "就记录所见在算子内部：结果异常，输入没有统计值",
+    "where.operator.blind": "据现有记录在算子内部：结果异常，输入没有统计量",
     "where.communication.received": "从其他 rank 收到",
     "where.communication": "通信：所有输入正常，结果异常",
-    "where.parameter": "参数：在本 step 首次使用之前就已损坏",
+    "where.parameter": "参数：在本 step 首次使用之前就已异常",
     "where.input_data": "输入数据：batch 本身异常",
     "where.undumped_operator": "两条记录之间：由 dump 中没有的算子产生",
     "where.communication.excluded": "从其他 rank 上你已剔除的记录接收",
@@ -106,7 +106,7 @@ REPORT: dict[str, str] = {
     "where.missing_rank": "在 dump 缺失或在根因之前结束的 rank 上",
     "where.missing_rank.absent": "在没有 dump 的 rank 上",
     "where.missing_rank.left_out": "在本次分析范围之外的 rank 上",
-    "where.missing_rank.cut": "在 dump 于根因之前中断的 rank 上",
+    "where.missing_rank.cut": "在 dump 于根因之前被截断的 rank 上",
     "where.missing_rank.unreadable": "在 dump 无法读取的 rank 上",
     "where.missing_rank.empty": "在 dump 没有任何记录的 rank 上",
     "where.missing_rank.advice": (
@@ -187,7 +187,8 @@ REPORT: dict[str, str] = {
     "command.show": "查看根因前后的记录：",
     "command.turn": "查看数值变化最大的记录：",
     "command.reject": "如果这不是根因，查找下一个候选：",
-    "command.dump": "补采尚缺的数据，生成 MSProbe 的 config.json：",
+    "command.dump": "生成补采所缺数据的 MSProbe config.json：",
+    "command.dump_tensors": "生成采集该记录张量的 config.json，用于在 CPU 上复算（firstnan replay）：",
     "command.trace": "在源卡上追溯算子：",
     "command.analyze": "查看完整分析：",
     "line.code": "，代码 {place}",
@@ -232,7 +233,7 @@ REPORT: dict[str, str] = {
     "advice.excluded_writer": (
         "如果你剔除的记录确实无害，请把 {op} 也剔除（--exclude-op），再看下一个结论；否则它就是根因。"
     ),
-    "advice.where_trap": ("在进入算子之前就让输入安全，例如 x / where(y == 0, 1, y)：在其后舍弃坏结果只能修复前向。"),
+    "advice.where_trap": ("在进入算子之前就让输入安全，例如 x / where(y == 0, 1, y)：在其后舍弃异常结果只能修复前向。"),
     "label.grew": "数值在第 {index} 条记录 {op} 处跳变：{before} -> {after}（{factor} 倍）",
     "label.fell": "数值在第 {index} 条记录 {op} 处变为 0：{before} -> {after}",
     "label.ruled_out": "已剔除",
@@ -293,7 +294,7 @@ REPORT: dict[str, str] = {
     "column.undecided": "无法判定",
     "column.total": "总数",
     "column.bad_input": "输入异常 （源卡）",
-    "column.became_bad": "结果变坏 （传播卡）",
+    "column.became_bad": "结果异常 （传播卡）",
     "column.stayed_finite": "保持有限 （正常卡）",
     "column.not_recorded": "没有记录 （无法判定）",
     "column.inputs": "输入",
@@ -326,7 +327,7 @@ REPORT: dict[str, str] = {
     ),
     "next.unknown": "处理下面列出的问题，或用 task 'statistics' 在所有 rank 上重新 dump。",
     "advice.loss_scaler": (
-        "首先确认这是否真的是损坏：使用 loss scaler 时，float16 梯度偶尔溢出并跳过该 step 属于正常现象。查看日志中 "
+        "首先确认这是否真的有影响：使用 loss scaler 时，float16 梯度偶尔溢出并跳过该 step 属于正常现象。查看日志中 "
         "loss scale 是否下降，或同时 dump 下一个 step：如果下一个 step 开始时的权重完全相同，就没有问题。"
     ),
     "benign.saturation": "被映射为有限值的无穷：{count} 个",
