@@ -378,3 +378,54 @@ def test_a_folder_that_vanishes_while_it_is_looked_at(tree: Tree, monkeypatch: p
     found = dump_layout.find(root)
     assert places(found) == [(0, 0, "step0/rank0")]
     assert [(p.kind, p.rank) for p in found.problems] == [(ProblemKind.UNREADABLE, 1)]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("step0/rank0", "graph/step1/rank0"), [(0, 0, "step0/rank0"), (1, 0, "graph/step1/rank0")]),
+        (("step0/rank0", "other/graph/step1/rank0"), [(0, 0, "step0/rank0"), (1, 0, "other/graph/step1/rank0")]),
+        (("rank0", "node0/rank1"), [(0, 0, "rank0"), (0, 1, "node0/rank1")]),
+        (("step0/rank0", "node0/step0/rank1"), [(0, 0, "step0/rank0"), (0, 1, "node0/step0/rank1")]),
+        (("step0/rank0", "step0/node0/rank1"), [(0, 0, "step0/rank0"), (0, 1, "step0/node0/rank1")]),
+        (("step3/node0/rank0", "step3/node1/rank1"), [(3, 0, "step3/node0/rank0"), (3, 1, "step3/node1/rank1")]),
+    ],
+)
+def test_what_lies_beside_is_looked_at(
+    names: tuple[str, ...], expected: list[tuple[int, int, str]], tree: Tree
+) -> None:
+    layout = find(tree(*names))
+    assert places(layout) == expected
+    assert [problem for problem in layout.problems if not problem.judged] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "file", "detail"),
+    [
+        (("step0/rank0", "copy/step0/rank0"), "copy", "another dump of the same steps and ranks"),
+        (("step0/rank0", "elsewhere"), "elsewhere", "holds a dump and is named like no rank"),
+        (("step0/rank0", "step0/elsewhere"), "step0/elsewhere", "holds a dump and is named like no rank"),
+        (("step0/rank0", "step0/step1/rank0"), "step0", "steps inside a step, not looked at: step1"),
+        (("step0/rank0", "step0/rank0/rank1"), "step0/rank0", "steps or ranks inside a rank, not looked at: rank1"),
+        (("step0/rank0", "step0/n0/rank0"), "step0/n0/rank0", "step0/rank0 was used"),
+    ],
+)  # fmt: skip
+def test_what_lies_beside_and_is_not_looked_at_is_named(
+    names: tuple[str, ...], file: str, detail: str, tree: Tree
+) -> None:
+    layout = find(tree(*names))
+    assert places(layout) == [(0, 0, "step0/rank0")]
+    (problem,) = layout.problems
+    assert (problem.file, problem.judged) == (file, False)
+    assert problem.detail.startswith(detail)
+
+
+def test_links_beside_steps_are_not_followed(tree: Tree) -> None:
+    """``latest`` is a step once more."""
+    root = tree("step0/rank0", "step1/rank0", "logs/a/b/c/d.txt")
+    (root / "latest").symlink_to(root / "step1")
+    (root / "here").symlink_to(root)
+    layout = find(root)
+    assert places(layout) == [(0, 0, "step0/rank0"), (1, 0, "step1/rank0")]
+    problem = only(layout, ProblemKind.IGNORED_FOLDER)
+    assert (problem.judged, problem.detail) == (True, "not part of the dump: here, latest, logs")

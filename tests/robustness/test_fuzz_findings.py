@@ -111,6 +111,7 @@ FOREIGN = dump({**SOUND, "Torch.XX.1.forward": {"input_args": []}}).replace(b"XX
 LATE = dump(SOUND).replace(b"\n }\n}", b',\n  "Torch.log.0.forward": {"input_args": [], "output": []}\n }\n}')
 BEYOND = dump({**SOUND, "Torch.a.0.forward": record(output=[STAT])})
 WITHOUT_MAX = record(output=[{key: value for key, value in STAT.items() if key != "Max"}])
+NULL_MIN = record(output=[WITHOUT_MAX["output"][0], STAT | {"Max": None, "Min": None}])
 LIST_AS_MAX = record(output=[STAT | {"Max": []}])
 OBJECT_AS_MIN = record(output=[STAT | {"Min": {"a": 1}}])
 SHARED_LINE = dump(SOUND).replace(b'{},\n   "output"', b'{}, "output"', 1)
@@ -131,7 +132,8 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
         LATE,
         SHARED_LINE,
         dump({**SOUND, "Torch.a.0.forward": {k: v for k, v in GRADIENT_AS_KEY.items() if k != "output"}}),
-        gap(dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX}), reason=TAKEN_FOR_GRANTED),
+        dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX}),
+        dump({**SOUND, "Torch.a.0.forward": WITHOUT_MAX, "Torch.b.0.forward": NULL_MIN}),
         dump({"Torch.a.0.forward": WITHOUT_MAX, **SOUND}),
         dump({**SOUND, "Torch.a.0.forward": LIST_AS_MAX}),
         dump({**SOUND, "Torch.a.0.forward": OBJECT_AS_MIN}),
@@ -140,7 +142,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
     ids=[
         "400_digits", "1e999", "nan_behind_two_blanks", "inf_behind_two_blanks",
         "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line",
-        "gradient_as_a_key", "no_max",
+        "gradient_as_a_key", "no_max", "no_max_and_null",
         "no_max_among_the_first", "max_is_a_list", "min_is_an_object", "no_float",
     ],
 )  # fmt: skip

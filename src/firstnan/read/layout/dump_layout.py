@@ -4,6 +4,10 @@ Given the dump's root, one step folder or one rank folder, :func:`find` lists th
 step. Nothing is opened but folders and archives; files are only looked at (``stat``), so that a FIFO or a device
 in a dump cannot hang the search.
 
+``what_lies_beside_is_looked_at``
+    Folders beside steps and ranks may hold further ones (``graph/step1`` of MindSpore, ``node0/rank1``, also inside a
+    step): they are looked into two levels deep, and what repeats a step and rank, or tells no rank, is named. Links are
+    not followed there: ``latest`` is a step once more.
 ``archives_are_looked_into``
     ``rank3.tar.gz`` with a dump.json in it, below one folder or not, is rank 3; ``step0.zip`` with rank folders in it
     is step 0. Any other archive is a folder of its own: what stands in it says which steps and ranks it holds.
@@ -24,16 +28,19 @@ from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.read.layout.folder_names import LOOKED_INTO, RANK, RANK_FILES, STEP, is_part, number_in, seen_through
 from firstnan.read.layout.rank_files import RankFiles, look
 from firstnan.read.sources.folders import Entry, Unlistable, natural, shown
-from firstnan.read.sources.places import entries, remarks, stem_of
+from firstnan.read.sources.places import entries, remarks, stem_of, stored_names
 from firstnan.read.sources.remote_path import absolute, named
 
 _KERNEL = re.compile(r"kernel_config_[0-9]+\.json\Z")
 
 _MAX_DEPTH = 5
 """Folders above the steps that are searched (recipe, phase, process ...)."""
+_BESIDE_DEPTH = 2
+"""Levels of folders beside steps and ranks that are searched."""
 _MAX_FOLDERS = 10_000
 """Folders that are searched for steps before giving up."""
 _SHOWN = 3
+_VALUE_FILES = frozenset(name for kind in (FileKind.DUMP, FileKind.SAVED) for name in stored_names(kind.value))
 
 _PREFERRED = ("update_actor", "actor_train", "pynative")
 """Of several dumps side by side that hold the same ranks these are analysed first: the training phases
@@ -145,6 +152,8 @@ class _Search:
         self.found_ranks: set[int] = set()
         self.listed = 0
         self.others: list[str] = []
+        self.nameless: set[str] = set()
+        """Folders with a dump whose names tell no rank."""
 
     def remarks(self, path: Path, label: str) -> None:
         """Tells what is wrong with an archive as a whole."""
@@ -189,23 +198,36 @@ class _Search:
                 rest.append(entry)
         if dump.steps or dump.ranks or step is not None:
             found.append(dump)
-            held = [entry for entry in rest if entry.stem and self._look_into(entry, label, found, depth)]
+            deep = max(depth, _MAX_DEPTH - _BESIDE_DEPTH)
+            held = [entry for entry in rest if self._may_hold(entry) and self._look_into(entry, label, found, deep)]
             self._extra([replace(entry, stem="") for entry in rest if entry not in held], label)
             return
+        if any(entry.name in _VALUE_FILES for entry in listing):
+            self._nameless(label)
         if depth == _MAX_DEPTH:
             return
         for entry in rest:
-            if not entry.is_folder:
-                continue
-            self.listed += 1
-            if self.listed > _MAX_FOLDERS:
-                self.problem(ProblemKind.LIMIT, label, f"more than {_MAX_FOLDERS} folders, search ended", judged=False)
+            if entry.is_folder and not self._look_into(entry, label, found, depth) and self.listed > _MAX_FOLDERS:
                 return
-            self._look_into(entry, label, found, depth)
+
+    @staticmethod
+    def _may_hold(entry: Entry) -> bool:
+        """what_lies_beside_is_looked_at."""
+        return bool(entry.stem) or (entry.is_folder and not entry.path.is_symlink())
+
+    def _nameless(self, label: str) -> None:
+        detail = "holds a dump and is named like no rank: not looked at"
+        self.nameless.add(label)
+        self.problem(ProblemKind.IGNORED_FOLDER, label or ".", detail, judged=False)
 
     def _look_into(self, entry: Entry, label: str, found: list[_Dump], depth: int) -> bool:
         """Collects the dumps below a folder; whether there are any, or it is told why nobody knows."""
         before = len(found)
+        self.listed += 1
+        if self.listed > _MAX_FOLDERS:
+            if self.listed == _MAX_FOLDERS + 1:
+                self.problem(ProblemKind.LIMIT, label, f"more than {_MAX_FOLDERS} folders, search ended", judged=False)
+            return False
         inside = entries(entry.path)
         if isinstance(inside, Unlistable):
             self.problem(ProblemKind.UNREADABLE, _join(label, entry.name), inside.detail, judged=False)
@@ -231,7 +253,14 @@ class _Search:
         if unseen:
             detail = f"archives that were not looked into: {_some(unseen)}"
             self.problem(ProblemKind.IGNORED_FOLDER, label or ".", detail, judged=False)
-        others = [entry.name for entry in rest if not entry.stem and not _KERNEL.match(entry.name)]
+        if any(entry.name in _VALUE_FILES for entry in rest):
+            self._nameless(label)
+        steps = [entry.name for entry in rest if STEP.match(entry.part)]
+        if steps:
+            detail = f"steps inside a step, not looked at: {_some(steps)}"
+            self.problem(ProblemKind.IGNORED_FOLDER, label, detail, judged=False)
+        told = {*steps, *_VALUE_FILES, *(entry.name for entry in rest if _join(label, entry.name) in self.nameless)}
+        others = [e.name for e in rest if not e.stem and not _KERNEL.match(e.name) and e.name not in told]
         if others:
             self.problem(
                 ProblemKind.IGNORED_FOLDER, label or ".", f"not part of the dump: {_some(others)}", judged=True
@@ -262,8 +291,14 @@ class _Search:
                 self.problem(ProblemKind.UNREADABLE, label, inside.detail, judged=False, step=number)
                 continue
             inside = [self._seen_through(e, label) for e in inside]
-            ranks = [e for e in inside if is_part(e) and not STEP.match(e.part)]
-            self._extra([e for e in inside if not is_part(e) or STEP.match(e.part)], label)
+            ranks = [e for e in inside if _is_rank(e)]
+            rest = []
+            for e in inside:
+                if not _is_rank(e):
+                    below = [] if is_part(e) else self._ranks_below(e, label)
+                    ranks += below
+                    rest += [] if below else [e]
+            self._extra(rest, label)
             if not ranks:
                 self.problem(ProblemKind.EMPTY_STEP, label, "no rank folders", judged=False, step=number)
             else:
@@ -274,6 +309,19 @@ class _Search:
             return
         for number, label, ranks in listings:
             self._step(number, label, ranks)
+
+    def _ranks_below(self, entry: Entry, label: str) -> list[Entry]:
+        """what_lies_beside_is_looked_at: the ranks in a folder inside a step (``node0/rank1``)."""
+        if entry.stem or not self._may_hold(entry):
+            return []
+        inside = entries(entry.path)
+        if isinstance(inside, Unlistable):
+            self.problem(ProblemKind.UNREADABLE, _join(label, entry.name), inside.detail, judged=False)
+            return []
+        if any(e.name in _VALUE_FILES for e in inside):
+            self._nameless(_join(label, entry.name))
+        held = [self._seen_through(e, _join(label, entry.name)) for e in inside]
+        return [replace(e, name=f"{entry.name}/{e.name}", stem=e.part) for e in held if _is_rank(e)]
 
     def _overlaps(self, listings: list[tuple[int, str, list[Entry]]]) -> bool:
         return any(
@@ -303,7 +351,9 @@ class _Search:
 
     def _one_of(self, candidates: list[Entry], step: int, rank: int, label: str) -> None:
         """The first folder in name order that has a dump; the others are named."""
-        ordered = sorted(candidates, key=lambda entry: (not RANK.match(entry.part), natural(entry.name)))
+        ordered = sorted(
+            candidates, key=lambda entry: (not RANK.match(entry.part), "/" in entry.name, natural(entry.name))
+        )
         if len(ordered) > 1:
             with_dump = [entry for entry in ordered if look(entry.path).dump_bytes is not None]
             chosen = with_dump[0] if with_dump else ordered[0]
@@ -336,6 +386,10 @@ class _Search:
             self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
         else:
             self.folders[step, rank] = RankFolder(step, rank, entry.path, full, files.dump_bytes, file=files.file)
+            parts = [name for name in files.others if is_part(Entry(name, entry.path / name, True))]
+            if parts:
+                detail = f"steps or ranks inside a rank, not looked at: {_some(parts)}"
+                self.problem(ProblemKind.IGNORED_FOLDER, full, detail, judged=False, step=step, rank=rank)
             if files.beside:
                 detail = f"beside dump.json, which was used: {_some(list(files.beside))}"
                 self.problem(ProblemKind.DUPLICATE_RANK, full, detail, judged=False, step=step, rank=rank)
@@ -370,6 +424,10 @@ class _Search:
             tuple(self.labels.items()),
             tuple(self.others),
         )
+
+
+def _is_rank(entry: Entry) -> bool:
+    return is_part(entry) and not STEP.match(entry.part)
 
 
 def checked(found: Layout, steps: Collection[int] | None, ranks: Collection[int] | None) -> Layout:

@@ -9,6 +9,8 @@ lines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from firstnan.dump.names import parse_name
@@ -40,11 +42,15 @@ UNUSUAL = b"MYZZ:ZZ"
 """In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true`` or ``false``."""
 NEGATIVE = b"MYZZ:Z-Z"
 """In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
+_EXTREMES = b"MYZZ:Z"
+"""In the shadow: ``Max": `` or ``Min": ``."""
 _NULL = b'"Max": n'
 _PLACEHOLDER = b'_index": '
-_BAD_MAX = (b'"Max": N', b'"Max": I', b'"Max": -I')
-_TEXTS = (b'"Max": "', b'"Min": "')
-_MIN_NAN, _MIN_INF, _MIN_NEGATIVE = b'"Min": N', b'"Min": I', b'"Min": -I'
+_MIN_NAN, _MIN_INF, _MIN_MINUS = b'"Min": N', b'"Min": I', b'"Min": -I'
+_WORDS = (b'"Max": N', b'"Max": I', _NULL, _MIN_NAN, _MIN_INF, b'"Min": n')
+"""What ``UNUSUAL`` finds in a file as MSProbe writes it."""
+_MINUS = (b'"Max": -I', _MIN_MINUS)
+"""What ``NEGATIVE`` finds."""
 _BAD_ENDS = b"Ny"
 """Last letters of NaN and Infinity."""
 _MINUS_INFINITY = b"-Infinity,\n"
@@ -127,7 +133,23 @@ class Sieve:
             read(self.builder, text_of(buffer, begin, stop), 0)
             hit = text.find(_NULL, stop, end)
 
-    def placeholders(self, buffer: Buffer, start: int, end: int) -> None:
+    def missing(self, buffer: Buffer, start: int, end: int) -> None:
+        """Takes account of records some of whose tensors have no Max or no Min at all.
+
+        Raises:
+            Doubt: the writer left a number of a list in their place (dump format, section 5).
+        """
+        if self._has_extremes(buffer, start, end):
+            return
+        self._placeholders(buffer, start, end)
+        for begin, stop in records_in(buffer.text, start, end):
+            if not self._has_extremes(buffer, begin, stop):
+                read(self.builder, text_of(buffer, begin, stop), 0)
+
+    def _has_extremes(self, buffer: Buffer, start: int, end: int) -> bool:
+        return self._shadow_text.count(_EXTREMES, start, end) == 2 * buffer.text.count(_DTYPE, start, end)
+
+    def _placeholders(self, buffer: Buffer, start: int, end: int) -> None:
         """Looks for statistics that the writer left as a number of a list (dump format, section 5).
 
         Raises:
@@ -207,20 +229,29 @@ class Sieve:
     # -- how many ---------------------------------------------------------------------------------------
 
     def nonfinite(self, buffer: Buffer, start: int, end: int) -> int:
-        """Tensors of a checked part whose Max or Min is not finite, told by their lines."""
-        shadow = self._shadow_text
-        if shadow.find(UNUSUAL, start, end) < 0 and shadow.find(NEGATIVE, start, end) < 0:
+        """Tensors of a checked part whose Max or Min is not finite, told by their lines; where some are spelled in
+        another way, its records are parsed."""
+        unusual = self._shadow_text.count(UNUSUAL, start, end)
+        negative = self._shadow_text.count(NEGATIVE, start, end)
+        if not unusual and not negative:
             return 0
-        if any(buffer.text.find(text, start, end) >= 0 for text in _TEXTS):
+
+        def count(lines: Sequence[bytes]) -> list[int]:
+            return [buffer.text.count(line, start, end) for line in lines]
+
+        words = count(_WORDS) if unusual else [0] * len(_WORDS)
+        minus = count(_MINUS) if negative else [0] * len(_MINUS)
+        if (sum(words), sum(minus)) != (unusual, negative):
             records = records_in(buffer.text, start, end)
             return sum(self._own.build(*sound(text_of(buffer, *place)), 0).nonfinite for place in records)
-        counts = [buffer.text.count(line, start, end) for line in _BAD_MAX]
-        alone = [_MIN_INF, _MIN_NEGATIVE]
-        if buffer.text.count(_MIN_NAN, start, end) != counts[0]:  # a NaN hides the number on both lines, as a rule
+        largest_nan, largest_inf, _, least_nan, least_inf, _ = words
+        alone = [line for line, there in ((_MIN_INF, least_inf), (_MIN_MINUS, minus[1])) if there]
+        if least_nan != largest_nan:  # a NaN hides the number on both lines, as a rule
             alone.append(_MIN_NAN)
-        return sum(counts) + sum(self._least(buffer, start, end, line, alone=True) for line in alone)
+        largest = largest_nan + largest_inf + minus[0]
+        return largest + sum(self._least(buffer, start, end, line, alone=True) for line in alone)
 
-    def _least(self, buffer: Buffer, start: int, end: int, line: bytes = _MIN_NEGATIVE, *, alone: bool = False) -> int:
+    def _least(self, buffer: Buffer, start: int, end: int, line: bytes = _MIN_MINUS, *, alone: bool = False) -> int:
         """Tensors with this Min; ``alone``: whose Max is a number."""
         data, text = buffer.data, buffer.text
         count = 0

@@ -3,9 +3,9 @@
 The same answers as :mod:`firstnan.read.records.full_reader` gives, for files laid out as MSProbe writes them; for all
 others :class:`Doubt` is raised, and the caller reads the whole file. What is taken for granted of a file that is laid
 out so, since a search for it would make every sound file take longer: records that hold nothing unusual are sound JSON,
-no two records have the same name, tensors have Max and Min when those of the first records have them, and a double
-holds them (neither ``1e999`` nor an integer of 400 digits). No run of MSProbe writes such a file; where a record is
-parsed for any other reason, it is read as the full reader reads it.
+no two records have the same name, and a double holds the statistics (neither ``1e999`` nor an integer of 400 digits).
+No run of MSProbe writes such a file; where a record is parsed for any other reason, it is read as the full reader reads
+it.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ScannedDump:
             self._without_output(buffer, start, end)
         self._prints.region(buffer, start, end, offset, first, finished=is_finished)
         self._sieve.check(buffer, start, end)
-        self._sieve.placeholders(buffer, start, end)
+        self._sieve.missing(buffer, start, end)
         if self._has_float16 and self._saturated is None:
             self._saturated = self._sieve.saturated(buffer, start, end, first)
         rest, bad = start, start
@@ -199,6 +199,8 @@ class ScannedDump:
 
     def _problems(self) -> Iterator[Problem]:
         builder = self._sieve.builder
+        for names in (builder.blank, builder.settled):
+            names[:] = dict.fromkeys(names)  # a record may have been looked at for two reasons
         if builder.blank:
             yield self._problem(ProblemKind.PARTLY_NO_STATISTICS, blank_detail(builder, self._file.records), False)
         if builder.settled:
