@@ -247,6 +247,28 @@ def test_nothing_behind_calls_that_do_not_match(tmp_path: Path) -> None:
     assert report.agreement.calls.not_comparable[NotComparable.DOUBTFUL_MATCH] == 3 * 8
 
 
+def several_names(_step: int, _rank: int, records: Json) -> None:
+    """Every other call passes no group: the default one, of all ranks."""
+    for at in range(0, 8, 2):
+        record = records[f"Distributed.all_reduce.{at}.forward"]
+        record["input_kwargs"] = {}
+        record["output"] = record["output"][:1]
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_several_names_of_one_group(tmp_path: Path, at: int) -> None:
+    clean = analysed(write(tmp_path / "clean", edit=several_names))
+    assert (clean.disagreements, clean.agreement.calls.compared) == ((), 3 * 8)
+    record = f"Distributed.all_reduce.{at}.forward"
+
+    def edit(step: int, rank: int, records: Json) -> None:
+        several_names(step, rank, records)
+        Nudged(1, 2, record, ("output", 0), lasting=False)(step, rank, records)
+
+    (found,) = analysed(write(tmp_path / "run", edit=edit)).disagreements
+    assert (found.op_name, found.odd_ranks) == (record, (2,))
+
+
 def test_a_result_that_may_be_stale_says_nothing(tmp_path: Path) -> None:
     def edit(_step: int, _rank: int, records: Json) -> None:
         for name, record in records.items():

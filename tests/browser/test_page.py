@@ -257,6 +257,7 @@ def test_the_curve_shows_the_root_and_follows_the_keyboard(chrome: Chrome) -> No
     keys(chrome, ".plot", Keys.ARROW_RIGHT)
     assert chrome.text(".readout").startswith("119 Torch.sum.0.forward")
     chrome.find("#curve .choices button:nth-child(2)").click()
+    chrome.settle()
     assert chrome.text("#curve .chosen td:nth-child(2)") == "Torch.exp.0.forward"
     assert len(chrome.all(".plot canvas")) == 1
 

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from firstnan.agree.communication import by_series, comparable_length, digests_of
+from firstnan.agree.communication import by_series, comparable_length, digests_of, merged
 from firstnan.agree.odd import odd_ranks
 from firstnan.agree.sources import Replica
 from firstnan.agree.tally import Count
@@ -59,7 +59,7 @@ def agreement_map(step: int, replicas: Mapping[int, Replica], differing: Collect
 
 def _calls(replicas: Mapping[int, Replica], differing: Collection[tuple[int, ...]]) -> Iterator[_Call]:
     for series, members in by_series(replicas, Count()).items():
-        lines = {rank: parts[0] for rank, parts in members.items()}
+        lines = {rank: merged(parts) if isinstance(series, Collective) else parts[0] for rank, parts in members.items()}
         length = comparable_length(series, members, replicas)
         digests = {rank: digests_of(series, rank, one) for rank, one in lines.items()}
         is_found = tuple(sorted(members)) in differing

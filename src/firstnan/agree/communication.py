@@ -9,8 +9,10 @@ Rules, each tested under its name:
 ``own_part_is_kept``
     The source of a broadcast keeps its tensor; a gathered list holds the own input in the own place.
 ``nothing_behind_a_doubtful_match``
-    Members with different numbers of calls (unless a file is cut), with two ways to name one group, or with different
-    shapes at one place are not compared from there on.
+    Members with different numbers of calls (unless a file is cut), calls of an unknown group, and what stands behind
+    different shapes at one place are not compared.
+``several_names_of_one_group``
+    A group of all ranks that is passed as such or left out, and two names of one operation, make one series.
 ``stale_results_say_nothing``
     The result of an asynchronous call may be older than the data that arrived.
 
@@ -53,6 +55,8 @@ class _Line:
 
     series: Series
     members: Mapping[int, CallPrints]
+    keys: Mapping[int, frozenset[CallKey]]
+    """Under which keys the calls stand on each member."""
     digests: Mapping[int, tuple[int, ...]]
     length: int
     """Places that are compared."""
@@ -96,14 +100,45 @@ def comparable_length(
     series: Series, members: Mapping[int, Sequence[CallPrints]], replicas: Mapping[int, Replica]
 ) -> int:
     """Calls of a series that stand side by side on all members: nothing_behind_a_doubtful_match."""
-    doubtful = any(len(parts) > 1 for parts in members.values())
-    if len(members) < 2 or doubtful or (isinstance(series, Collective) and series.key == UNKNOWN_GROUP):
+    if len(members) < 2 or _is_doubtful(series, members):
         return 0
-    counts = {rank: parts[0].count for rank, parts in members.items()}
+    counts = {rank: sum(one.count for one in parts) for rank, parts in members.items()}
     most = max(counts.values())
     if any(made < most and not replicas[rank].truncated for rank, made in counts.items()):
         return 0
     return min(counts.values())
+
+
+def _is_doubtful(series: Series, members: Mapping[int, Sequence[CallPrints]]) -> bool:
+    if isinstance(series, Collective):
+        return series.key == UNKNOWN_GROUP
+    return any(len(parts) > 1 for parts in members.values())
+
+
+def merged(parts: Sequence[CallPrints]) -> CallPrints:
+    """The calls of one series in their order, though the dump names its group or its operation in several ways.
+
+    ``several_names_of_one_group``: a group that is recorded, and no group at all where it has all ranks.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    order = sorted((one.place(at), number, at) for number, one in enumerate(parts) for at in range(one.count))
+
+    def joined(columns: Sequence[bytes]) -> bytes:
+        if not any(columns):
+            return b""
+        return b"".join(columns[number][4 * at : 4 * at + 4] or bytes(4) for _, number, at in order)
+
+    return CallPrints(
+        parts[0].stem,
+        parts[0].key,
+        b"".join(place.to_bytes(8, "little") for place, _, _ in order),
+        joined([one.sent for one in parts]),
+        joined([one.received for one in parts]),
+        joined([one.checksums for one in parts]),
+        sum(one.activations for one in parts),
+        tuple(new for new, (_, number, at) in enumerate(order) if at in parts[number].inconsistent),
+    )
 
 
 def digests_of(series: Series, rank: int, prints: CallPrints) -> tuple[int, ...]:
@@ -117,17 +152,16 @@ def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
         most = max(sum(prints.count for prints in parts) for parts in members.values())
         if len(members) < 2:
             count.leave_out(NotComparable.NO_PEER, most)
-        elif any(len(parts) > 1 for parts in members.values()) or (
-            isinstance(series, Collective) and series.key == UNKNOWN_GROUP
-        ):
+        elif _is_doubtful(series, members):
             count.leave_out(NotComparable.DOUBTFUL_MATCH, most)
         else:
-            yield from _line(series, {rank: parts[0] for rank, parts in members.items()}, replicas, count)
+            yield from _line(series, members, replicas, count)
 
 
 def _line(
-    series: Series, members: Mapping[int, CallPrints], replicas: Mapping[int, Replica], count: Count
+    series: Series, parts: Mapping[int, Sequence[CallPrints]], replicas: Mapping[int, Replica], count: Count
 ) -> Iterator[_Line]:
+    members = {rank: merged(own) for rank, own in parts.items()}
     counts = {rank: prints.count for rank, prints in members.items()}
     length, most = min(counts.values()), max(counts.values())
     if any(made < most and not replicas[rank].truncated for rank, made in counts.items()):
@@ -147,7 +181,8 @@ def _line(
         count.leave_out(NotComparable.CHECKSUM_OF_HOST_MEMORY, late)
         count.leave_out(NotComparable.STALE, length - usable)
         return
-    yield _Line(series, members, {rank: column(one) for rank, one in columns.items()}, length)
+    keys = {rank: frozenset(one.key for one in own) for rank, own in parts.items()}
+    yield _Line(series, members, keys, {rank: column(one) for rank, one in columns.items()}, length)
 
 
 def _late_checksums(members: Mapping[int, CallPrints], length: int) -> int:
@@ -172,11 +207,11 @@ def _differing(
     places = sorted(_places(line))[:MOST_LOOKS] if before >= 0 else []
     lowest = min(line.members)
     for at in places:
-        first = _read(step, lowest, replicas[lowest].prints, line.members[lowest], at, sources)
+        first = _read(step, lowest, replicas[lowest].prints, line, at, sources)
         if first is not None and first.index > before:
             break
-        members = line.members.items() if first is not None else ()
-        calls = {rank: _read(step, rank, replicas[rank].prints, one, at, sources) for rank, one in members}
+        members = line.members if first is not None else ()
+        calls = {rank: _read(step, rank, replicas[rank].prints, line, at, sources) for rank in members}
         found = {rank: call for rank, call in calls.items() if call is not None}
         if len(found) < len(line.members):
             count.leave_out(NotComparable.NOT_REACHED, len(places))
@@ -204,12 +239,10 @@ def _places(line: _Line) -> set[int]:
     return found | {at for one in line.members.values() for at in one.inconsistent if at < line.length}
 
 
-def _read(
-    step: int, rank: int, prints: RankPrints, line: CallPrints, position: int, sources: Sources
-) -> CommCall | None:
+def _read(step: int, rank: int, prints: RankPrints, line: _Line, position: int, sources: Sources) -> CommCall | None:
     """The call of a series at this position."""
-    place = line.place(position)
-    own = [call for call in sources.calls(step, rank, prints, (place,)).get(place, ()) if CallKey.of(call) == line.key]
+    place, keys = line.members[rank].place(position), line.keys[rank]
+    own = [call for call in sources.calls(step, rank, prints, (place,)).get(place, ()) if CallKey.of(call) in keys]
     return own[0] if len(own) == 1 else None
 
 
