@@ -23,7 +23,11 @@ from firstnan.run.engines.engine import Engine, Failed, available_cores
 from firstnan.run.engines.opening import InProcess, ProcessPool
 from firstnan.run.pipeline import analyze
 
-ENGINES = [pytest.param(InProcess(), id="in-process"), pytest.param(ProcessPool(2), id="pool")]
+ENGINES = [
+    pytest.param(InProcess(), id="in-process"),
+    pytest.param(ProcessPool(2), id="pool"),
+    pytest.param(ProcessPool(2, together=3), id="some together"),
+]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 
 
@@ -48,8 +52,9 @@ def test_an_error_is_the_result_of_its_item(engine: Engine) -> None:
 
 
 @forks
-def test_a_worker_that_dies_takes_one_item_with_it() -> None:
-    found = dict(ProcessPool(2).map(mortal, range(8)))
+@pytest.mark.parametrize("together", [1, 3, 8])
+def test_a_worker_that_dies_takes_one_item_with_it(together: int) -> None:
+    found = dict(ProcessPool(2, together=together).map(mortal, range(8)))
     assert {n: result for n, result in found.items() if not isinstance(result, Failed)} == {
         n: n for n in (0, 1, 3, 4, 6, 7)
     }
@@ -62,6 +67,17 @@ def test_all_workers_may_die() -> None:
     found = dict(ProcessPool(3).map(mortal, [2] * 7))
     assert len(found) == 7
     assert all(isinstance(result, Failed) for result in found.values())
+
+
+@forks
+def test_small_items_are_given_together() -> None:
+    """Fewer messages: a worker has as many as make its time worth while, and all workers have some."""
+    few, many = (engines.local(2, items, items * 1000) for items in (10, 1000))
+    large = engines.local(2, 1000, 1000 * engines.TOGETHER)
+    for engine, expected in ((few, 1), (many, engines.MOST_TOGETHER), (large, 1)):
+        runs = [process for _, (_, process) in sorted(engine.map(with_its_process, range(64)))]  # type: ignore[misc]
+        assert all(len(set(runs[at : at + expected])) == 1 for at in range(0, 64, expected))
+        assert isinstance(engine, ProcessPool)
 
 
 @forks

@@ -196,3 +196,17 @@ def test_an_old_record_explains_its_reader(call: str, pause: int, tmp_path: Path
 def test_the_source_is_named_in_long_dumps_too(tmp_path_factory: pytest.TempPathFactory, program: Program) -> None:
     played = play(program)
     assert named(played.run.analyze(tmp_path_factory.mktemp("long"))) == [played.cause]
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_what_is_read_behind_the_edge_of_a_window_is_no_output(tmp_path: Path, before: int) -> None:
+    """Whatever stands at the last place that was looked at: the record behind it drops the value."""
+    run = Run()
+    rank = run.rank(0)
+    rank.skip(before)
+    for _ in range(SMALL):
+        dropped(rank)
+        rank.skip(1)
+    born = log(rank)
+    end(rank)
+    assert named(run.analyze(tmp_path)) == [(0, born)]

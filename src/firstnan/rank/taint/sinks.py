@@ -289,6 +289,8 @@ def _unread(flow: Flow, record: Record) -> Ending:
         return Ending.OPEN
     if _starts_backward(flow, record):
         return Ending.LOSS
+    if flow.ends_near(record.index):
+        return Ending.BEYOND  # what was not looked at may read it
     structure = flow.structure
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
@@ -298,7 +300,7 @@ def _unread(flow: Flow, record: Record) -> Ending:
             structure.last_backward is None and not slots and not _is_metric(flow, record)
         ):  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
-    return Ending.BEYOND if flow.ends_near(record.index) else Ending.UNREAD
+    return Ending.UNREAD
 
 
 def _starts_backward(flow: Flow, record: Record) -> bool:

@@ -29,6 +29,11 @@ R = TypeVar("R")
 
 SMALL = 8 << 20
 """Bytes of dump below which starting processes costs more than it gains."""
+TOGETHER = 1 << 20
+"""Bytes of an item below which several are given to a worker at once."""
+MOST_TOGETHER = 16
+_ROUNDS = 8
+"""So often each worker is given something, at least: the last one to end shall not be waited for long."""
 _PATIENCE = 1.0
 """Seconds in which a worker that was told to end may do so."""
 
@@ -42,19 +47,25 @@ class InProcess:
 
 
 class ProcessPool:
-    """Worker processes on this machine, each with one item at a time; a worker that dies is replaced."""
+    """Worker processes on this machine; a worker that dies is replaced.
 
-    def __init__(self, jobs: int, *, fresh: bool = False) -> None:
+    Each has one item at a time, or some together where they are small; of those that a dying worker had, each is tried
+    once more by itself, so that one item fails and no other.
+    """
+
+    def __init__(self, jobs: int, *, fresh: bool = False, together: int = 1) -> None:
         """``fresh``: every worker is a new program, as threads of the parent (of a client of a store) do not survive a
-        fork."""
+        fork; ``together``: so many items are given at once."""
         self.jobs = jobs
         self._fresh = fresh
+        self._together = together
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R | Failed]]:
         from multiprocessing import connection
 
         context = _context(self._fresh)
-        waiting = list(enumerate(items))[::-1]
+        numbered = list(enumerate(items))
+        waiting = [numbered[at : at + self._together] for at in range(0, len(items), self._together)][::-1]
         busy: dict[Connection, _Worker[T, R]] = {}
         try:
             while waiting or busy:
@@ -62,16 +73,22 @@ class ProcessPool:
                     with _interrupts_held():  # a worker begins with them held; it is never started and then forgotten
                         worker = _Worker(context, function)
                         busy[worker.results] = worker
-                    worker.give(*waiting.pop())
+                    worker.give(waiting.pop())
                 for ready in connection.wait(list(busy)):
                     worker = busy[ready]  # type: ignore[index]
-                    position, result, is_alive = worker.take()
-                    if is_alive and waiting:
-                        worker.give(*waiting.pop())
+                    had = worker.items
+                    results = worker.take()
+                    if not isinstance(results, Failed) and waiting:
+                        worker.give(waiting.pop())
                     else:
                         del busy[worker.results]
                         worker.end()
-                    yield position, result
+                    if isinstance(results, Failed):
+                        if len(had) > 1:
+                            waiting += [[one] for one in had]
+                            continue
+                        results = [results]
+                    yield from ((position, result) for (position, _), result in zip(had, results, strict=True))
         finally:
             with _interrupts_held():
                 for worker in busy.values():
@@ -83,28 +100,30 @@ class _Worker(Generic[T, R]):
 
     def __init__(self, context: BaseContext, function: Callable[[T], R]) -> None:
         self.results, other = context.Pipe()
-        self._position = -1
+        self.items: Sequence[tuple[int, T]] = ()
+        """What it works on, with their positions."""
         self._process: BaseProcess = context.Process(target=_work, args=(function, other), daemon=True)  # type: ignore[attr-defined]
         self._process.start()
         other.close()  # what remains is the worker's end: it closes when the worker ends, however it ends
 
-    def give(self, position: int, item: T) -> None:
-        self._position = position
-        with suppress(OSError):  # it died while it waited: taking its result tells
-            self.results.send((item,))
+    def give(self, items: Sequence[tuple[int, T]]) -> None:
+        self.items = items
+        with suppress(OSError):  # it died while it waited: taking its results tells
+            self.results.send([item for _, item in items])
 
-    def take(self) -> tuple[int, R | Failed, bool]:
-        """Position and result of its item, and whether it can do another."""
+    def take(self) -> list[R | Failed] | Failed:
+        """The results of its items; :class:`Failed` alone: it died."""
         try:
-            return self._position, self.results.recv(), True
+            results: list[R | Failed] = self.results.recv()
         except (EOFError, OSError):
             self._process.join(_PATIENCE)
-            return self._position, Failed(_how_it_ended(self._process.exitcode)), False
+            return Failed(_how_it_ended(self._process.exitcode))
+        return results
 
     def end(self) -> None:
         """Tells it to end; closing the line would not do, since workers forked later hold it as well."""
         with suppress(OSError):
-            self.results.send(())
+            self.results.send([])
         self.results.close()
         self._process.join(_PATIENCE)
         if self._process.is_alive():
@@ -117,7 +136,7 @@ class _Worker(Generic[T, R]):
 
 
 def _work(function: Callable[[T], R], items: Connection) -> None:
-    """The life of a worker: item in, result out, until the parent says so or is gone."""
+    """The life of a worker: items in, results out, until the parent says so or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's matter; it ends its workers
     while True:
         try:
@@ -126,9 +145,9 @@ def _work(function: Callable[[T], R], items: Connection) -> None:
             return
         if not given:
             return
-        result = attempt(function, given[0])
+        results = [attempt(function, item) for item in given]
         try:
-            items.send(result)
+            items.send(results)
         except OSError:
             return
 
@@ -206,4 +225,6 @@ def local(jobs: int | None, items: int, total_bytes: int, *, fresh: bool = False
     count = min(jobs or available_cores(), items)
     if count <= 1 or (jobs is None and total_bytes < SMALL):
         return InProcess()
-    return ProcessPool(count, fresh=fresh)
+    small = total_bytes < TOGETHER * items  # of items of one size; some larger ones among them do no harm
+    together = max(1, min(MOST_TOGETHER, items // (count * _ROUNDS))) if small else 1
+    return ProcessPool(count, fresh=fresh, together=together)
