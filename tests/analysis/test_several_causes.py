@@ -66,6 +66,36 @@ def test_a_cause_that_hangs_on_a_guess_is_possible(tmp_path: Path) -> None:
     assert (cause.place_confidence, cause.mechanism.confidence) == (Confidence.POSSIBLE, Confidence.POSSIBLE)
 
 
+def test_the_first_writer_is_not_dropped_when_its_chain_ends_in_an_unrecorded_cat(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    rank.op("Torch.mul", [t(NAN), t(1.0)], [t(NAN)])
+    rank.op("Torch.add", [t(NAN), t(1.0)], [t(NAN)])
+    rank.construct["Torch.cat.0.forward"] = None
+    wide = t(NAN, shape=(4, 16))
+    rank.op("Torch.relu", [wide], [wide])
+    ended(rank, wide)
+    assert the_cause(run.analyze(tmp_path)).op_name == born
+
+
+@pytest.mark.parametrize("writer", [True, False], ids=["written before", "by nobody"])
+def test_an_unfinished_module_reads_its_input(writer: bool, tmp_path: Path) -> None:
+    """No construct.json, and the run died in the module that took the value in."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)]) if writer else ""
+    with rank.module("head", "Sampler", [t(NAN)], []) as module:
+        pass
+    rank.data[module].pop("output")
+    root = run.write(tmp_path)
+    (root / "step0" / "rank0" / "construct.json").unlink()
+    report = firstnan.analyze(root)
+    assert the_cause(report).op_name == (born or module)
+    assert not report.complete
+
+
 def test_sure_links_beat_guesses(tmp_path: Path) -> None:
     run = Run()
     rank = run.rank(0)
@@ -73,6 +103,22 @@ def test_sure_links_beat_guesses(tmp_path: Path) -> None:
     exp = rank.op("Torch.exp", [t(200.0)], [t(INF, 0.0)])
     ended(rank, t(INF, 0.0))
     assert named(run.analyze(tmp_path))[0] == (0, exp)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_causes_stand_in_causal_order(first: int, tmp_path: Path) -> None:
+    """One rank has many records before its fault, a message, and the other one's fault follows with few."""
+    run = Run()
+    one, two = run.rank(first), run.rank(1 - first)
+    one.skip(40)
+    div = one.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    one.send(t(NAN), 1 - first)
+    two.recv(t(NAN), first)
+    exp = two.op("Torch.exp", [t(200.0)], [t(INF, 0.0)])
+    two.op("Torch.add", [t(NAN), t(INF, 0.0)], [t(NAN)])
+    for rank in (one, two):
+        ended(rank, t(NAN))
+    assert named(run.analyze(tmp_path)) == [(first, div), (1 - first, exp)]
 
 
 def sigmoid_by_hand(rank: Rank) -> str:

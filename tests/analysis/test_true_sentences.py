@@ -66,6 +66,41 @@ def test_that_a_bad_parameter_stayed_without_effect_is_not_said_where_it_was_not
     assert "stayed finite" not in said(run.analyze(tmp_path))
 
 
+# --- "every rank reads the same parameter, and reads it bad: ... on which rank that shard lies ..." -------------------
+
+
+def weighted(rank: Rank, weight: object) -> None:
+    bad = NAN if weight is WEIGHT else 1.0
+    rank.op("Functional.linear", [batch(1.0), weight], [t(bad)])
+    total = rank.op("Torch.sum", [t(bad)], [t(bad, shape=())])
+    rank.backward(total, [t(1.0, shape=())], [t(bad)])
+
+
+def test_that_a_bad_shard_cannot_be_seen_is_said_where_every_rank_reads_it_bad(tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1, 2):
+        weighted(run.rank(number), WEIGHT)
+    report = run.analyze(tmp_path)
+    assert "evidence.parameter_everywhere" in keys(report)
+    assert "evidence.parameter_bad_too" not in keys(report)
+
+
+@pytest.mark.parametrize("case", ["one rank reads it clean", "one rank alone", "its shard is seen"])
+def test_that_a_bad_shard_cannot_be_seen_is_not_said_elsewhere(case: str, tmp_path: Path) -> None:
+    run = Run()
+    if case == "its shard is seen":
+        for number in (0, 1):
+            shard = batch(NAN if number else 1.0, shape=(32,))
+            run.rank(number).all_gather(shard, [batch(1.0, shape=(32,)), batch(NAN, shape=(32,))])
+            weighted(run.rank(number), WEIGHT)
+    else:
+        for number in (0, 1) if case == "one rank reads it clean" else (0,):
+            weighted(run.rank(number), WEIGHT if number == 0 else t(0.5, shape=(8, 8)))
+    report = run.analyze(tmp_path)
+    assert report.root_causes
+    assert "evidence.parameter_everywhere" not in keys(report)
+
+
 # --- "It began in the forward pass", "The loss is finite and the gradients are not" ----------------------------------
 
 

@@ -2,6 +2,9 @@
 
 Rules, each tested under its name:
 
+``causes_stand_in_causal_order``
+    What a call carries on stands before what begins behind that call on another rank, whatever the numbers of their
+    records.
 ``a_parameter_is_one_cause``
     A parameter that is bad on several ranks, replicated or gathered from one bad shard, is told once, with the ranks.
 ``every_clean_birth_is_a_cause``
@@ -29,6 +32,7 @@ from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, O
 from firstnan.rank.taint.module_dumps import inside_its_module
 from firstnan.step.liveness import is_own_birth
 from firstnan.step.matching import Matching
+from firstnan.step.order import first_behind
 from firstnan.step.origins import Arrival, RankOutcome, Spread
 
 _WHERE = {
@@ -39,6 +43,8 @@ _WHERE = {
     Origin.BEFORE_DUMP: Where.BEFORE_DUMP,
 }
 MAX_ALTERNATIVES = 8
+MOST_ORDERED = 16
+"""More causes are ordered by their index alone: a fault of the program, the same on every rank."""
 
 
 def root_causes(
@@ -74,7 +80,26 @@ def root_causes(
             for rank, summary in summaries.items()
             if summary.saturated is not None
         ]
-    return tuple(sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank)))
+    return tuple(_in_causal_order(causes, matching))
+
+
+def _in_causal_order(causes: list[RootCause], matching: Matching) -> list[RootCause]:
+    """causes_stand_in_causal_order; of what no call orders, the smaller index first."""
+    left = sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank))
+    if not 1 < len(left) <= MOST_ORDERED:
+        return left
+    behind = [first_behind(matching, cause.rank, cause.exec_order) for cause in left]
+
+    def follows(one: int, other: int) -> bool:
+        at, before = left[one], behind[other].get(left[one].rank)
+        return at.exec_order is not None and before is not None and before < at.exec_order
+
+    order: list[int] = []
+    while len(order) < len(left):
+        rest = [at for at in range(len(left)) if at not in order]
+        free = (at for at in rest if not any(follows(at, other) for other in rest if other != at))
+        order.append(next(free, rest[0]))
+    return [left[at] for at in order]
 
 
 def _told_once(causes: Sequence[RootCause]) -> list[RootCause]:
@@ -193,10 +218,15 @@ def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tupl
 
 
 def _shared(event: Event, ranks: tuple[int, ...], summaries: Mapping[int, RankSummary]) -> tuple[Note, ...]:
-    """The ranks on which the parameter is bad too; that it stayed without effect is said where that was seen."""
+    """The ranks on which the parameter is bad too; that it stayed without effect is said where that was seen.
+
+    Where all ranks read it bad, one shard may have been gathered on all of them (ZeRO-3).
+    """
     unharmed = tuple(rank for rank in ranks if _stays_there(event.record.name.full, summaries[rank]))
     others = tuple(rank for rank in ranks if rank not in unharmed)
-    notes = (("evidence.parameter_elsewhere", unharmed), ("evidence.parameter_bad_too", others))
+    everywhere = len(others) + 1 == sum(summary.records > 0 for summary in summaries.values())
+    too = "evidence.parameter_everywhere" if everywhere else "evidence.parameter_bad_too"
+    notes = (("evidence.parameter_elsewhere", unharmed), (too, others))
     return tuple(Note(key, {"ranks": format_ranges(which)}) for key, which in notes if which)
 
 

@@ -54,6 +54,27 @@ def causal_order(matching: Matching) -> Mapping[int, int]:
     return order
 
 
+def first_behind(matching: Matching, rank: int, index: int | None) -> Mapping[int, int]:
+    """Rank -> index of its first call that certainly comes after a record: a call of the record's own rank behind it,
+    or one that follows from such a call."""
+    after = successors(matching)
+    queue = [
+        position
+        for position, call in enumerate(matching.calls)
+        if index is not None and rank in call.members and call.members[rank].call.index >= index
+    ]
+    seen = set(queue)
+    found: dict[int, int] = {}
+    while queue:
+        position = queue.pop()
+        for member, fact in matching.calls[position].members.items():
+            found[member] = min(found.get(member, fact.call.index), fact.call.index)
+        new = [other for other in after[position] if other not in seen]
+        seen.update(new)
+        queue += new
+    return found
+
+
 def comes_after(matching: Matching, call: MatchedCall) -> set[int]:
     """Ids of the calls that certainly come after this one: on its members, and wherever those go on."""
     after = successors(matching)

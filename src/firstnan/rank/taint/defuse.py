@@ -25,6 +25,8 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     no record surely wrote is none.
 ``no_result_proves_nothing``
     A record without a recorded result drops nothing: the call raised, the module never returned, statistics are null.
+``an_unfinished_module_reads_its_input``
+    ... a module too that the run died in, where no construct.json tells which records inside read the value.
 ``what_was_not_dumped_passes_the_value_on``
     ... and where no result was dumped at all, the next bad input may be this record's result: NaN stays NaN, an
     infinity may have become either.
@@ -449,6 +451,8 @@ class Flow:
                 for value in inside:
                     if value.is_open:
                         self._shut_away(value)
+            if bad_in and not record.has_output and self.structure.inferred:
+                self._read(record, bad_in, [], sending=False)
             return
         if record.name.direction is Direction.BACKWARD:
             self.bad_backward[record.name.full] = record.index

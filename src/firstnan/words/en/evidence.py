@@ -42,6 +42,10 @@ EVIDENCE: dict[str, str] = {
         "the same parameter is bad on {ranks:ranks} too; what they computed from it stayed finite"
     ),
     "evidence.parameter_bad_too": "the same parameter is bad on {ranks:ranks} too",
+    "evidence.parameter_everywhere": (
+        "every rank reads the same parameter, and reads it bad: all replicas are, or one shard that ZeRO-3 or FSDP "
+        "gathers on every rank; on which rank that shard lies, the dump does not tell"
+    ),
     "evidence.first_effect": "the first non-finite value that follows is in {op_name} on rank {rank}",
     "evidence.peers_finite": "the same operator with inputs of the same size is finite on {ranks:ranks}",
     "evidence.parameter_was_fine": (

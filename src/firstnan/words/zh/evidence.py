@@ -32,6 +32,10 @@ EVIDENCE: dict[str, str] = {
     "evidence.constant": "{slot} 是常数 {value}",
     "evidence.parameter_elsewhere": "同一参数在 {ranks:ranks} 上也已异常；它们由此算出的结果仍是有限值",
     "evidence.parameter_bad_too": "同一参数在 {ranks:ranks} 上也已异常",
+    "evidence.parameter_everywhere": (
+        "所有 rank 读到的该参数都已异常：可能各副本均异常，也可能只有一个分片异常、经 ZeRO-3 或 FSDP 聚合到每个 rank；"
+        "dump 无法判断该分片位于哪个 rank"
+    ),
     "evidence.first_effect": "随后第一个非有限值出现在 rank {rank} 的 {op_name}",
     "evidence.peers_finite": "在 {ranks:ranks} 上，同一算子在输入量级相同时结果为有限值",
     "evidence.parameter_was_fine": "step {step} 中该模块的参数仍是有限值：其后的参数更新使其出现异常",
