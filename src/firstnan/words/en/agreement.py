@@ -77,7 +77,7 @@ AGREEMENT: dict[str, str] = {
     # How much was compared.
     "agreement.compared": "compared: {parameters} parameters, {calls} communication calls, {records} operators",
     "agreement.nothing": "Nothing could be compared.",
-    "agreement.left_out": "{count} {what:compared_kind} not compared: {reason:not_comparable}",
+    "agreement.left_out": "not compared: {what:compared_kind}, {count} ({reason:not_comparable})",
     "compared_kind.parameters": "parameters",
     "compared_kind.calls": "calls",
     "compared_kind.records": "operators",
