@@ -412,7 +412,7 @@ def test_the_built_folder_holds_the_skill(built: Path) -> None:
 
 
 def texts() -> list[Path]:
-    return [*MAIN, *sorted((SKILL / "references").glob("*.md"))]
+    return [*MAIN, *sorted((SKILL / "references").rglob("*.md"))]
 
 
 def front_matter() -> dict[str, str]:
@@ -440,11 +440,14 @@ def test_links_lead_somewhere() -> None:
             assert (path.parent / target).is_file(), f"{path.name}: {target}"
 
 
-def test_every_reference_is_linked() -> None:
-    references = [path for path in texts() if path not in MAIN]
-    assert references
-    for path in MAIN:
-        assert all(f"(references/{one.name})" in path.read_text("utf-8") for one in references)
+def test_every_reference_is_linked_in_its_language() -> None:
+    """The two languages have the same references, and each text links those of its own."""
+    english, chinese = SKILL / "references", SKILL / "references" / "zh"
+    names = {path.name for path in english.glob("*.md")}
+    assert names == {path.name for path in chinese.glob("*.md")}
+    for path, folder in zip(MAIN, ("references/zh", "references"), strict=True):
+        text = path.read_text("utf-8")
+        assert all(f"({folder}/{name})" in text for name in names)
 
 
 def test_both_languages_show_the_same_commands_and_files() -> None:
@@ -490,8 +493,9 @@ def test_the_template_has_the_four_parts(path: Path) -> None:
     assert places == sorted(places)
 
 
-def test_every_mechanism_and_place_is_explained() -> None:
-    mechanisms = (SKILL / "references" / "mechanisms.md").read_text("utf-8")
+@pytest.mark.parametrize("folder", ["references", "references/zh"])
+def test_every_mechanism_and_place_is_explained(folder: str) -> None:
+    mechanisms = (SKILL / folder / "mechanisms.md").read_text("utf-8")
     assert {kind.value for kind in MechanismKind if f"`{kind.value}`" not in mechanisms} == set()
-    verdict = (SKILL / "references" / "verdict.md").read_text("utf-8")
+    verdict = (SKILL / folder / "verdict.md").read_text("utf-8")
     assert {where.value for where in Where if f"`{where.value}`" not in verdict} == set()

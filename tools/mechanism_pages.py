@@ -1,7 +1,8 @@
 """Writes what is generated from the rooms of the mechanisms (``src/firstnan/causes/mechanisms``).
 
 ``python tools/mechanism_pages.py`` renews the sections of ``docs/concepts/mechanisms.md`` and the table of the skill's
-``references/mechanisms.md``; ``tools/docs_output.py`` then fills in what the commands print.
+``references/mechanisms.md`` (of ``references/zh/mechanisms.md`` from ``docs/zh/mechanisms.md``); ``tools/docs_output.py``
+then fills in what the commands print.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from firstnan.causes.mechanisms import registry
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "concepts" / "mechanisms.md"
 REFERENCE = ROOT / "skills" / "nan-overflow-detection" / "references" / "mechanisms.md"
+CHINESE = ROOT / "docs" / "zh" / "mechanisms.md"
+REFERENCE_ZH = REFERENCE.parent / "zh" / "mechanisms.md"
+_ROOM_ZH = re.compile(r"^## [^\n]*：(\w+)\n\n([^\n]*)\n.*?^\*\*怎么办。\*\* ([^\n]*)", re.M | re.S)
 _SECTIONS = re.compile(r"^## \w+$.*\Z", re.M | re.S)
 _ROWS = re.compile(r"^\| `.*\n(?:\|.*\n)*", re.M)
 _SHOWN = "sed -n '1,/^$/p; /^  code/,/^$/p; /^Why/,/^$/p'"
@@ -48,7 +52,7 @@ class Room:
         """Of the documentation's page."""
         command = f"```console\n$ firstnan analyze examples/small/{self.kind} | {_SHOWN}\n```"
         if self.kind == MechanismKind.DEVICE_FAULT.value:  # shown where torch is needed to show it
-            command = "[The whole story](../replay.md)."
+            command = "[An example, from the answer to the repro](../replay.md)."
         link = f"[Program and report](../../examples/small/{self.kind}/)."
         return (
             f"## {self.kind}\n\n{self.what}\n\n**Proof.** {self.proof}\n\n**Example.** {self.example} {link}\n\n"
@@ -58,6 +62,13 @@ class Room:
     def row(self) -> str:
         """Of the skill's table: the first sentence of what it is and of how to fix it."""
         return f"| `{self.kind}` | {_first(self.what)} | {_first(self.fix)} |\n"
+
+
+def _row_zh(room: re.Match[str]) -> str:
+    """The same in Chinese, from the written page."""
+    kind, what, fix = room.groups()
+    told = (re.sub(r"（[^（）]*\[[^（）]*）|\[采两个 step\]\([^)]*\)", "", text).split("。")[0] for text in (what, fix))
+    return f"| `{kind}` | {' | '.join(text.rstrip('；，').replace('|', chr(92) + '|') for text in told)} |\n"
 
 
 def _first(text: str) -> str:
@@ -74,6 +85,11 @@ def pages() -> dict[Path, str]:
     return {
         PAGE: _SECTIONS.sub(lambda _: sections, page),
         REFERENCE: _ROWS.sub(lambda _: rows, reference, count=1),
+        REFERENCE_ZH: _ROWS.sub(
+            lambda _: "".join(map(_row_zh, _ROOM_ZH.finditer(CHINESE.read_text("utf-8")))),
+            REFERENCE_ZH.read_text("utf-8"),
+            count=1,
+        ),
     }
 
 

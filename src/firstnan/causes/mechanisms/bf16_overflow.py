@@ -3,8 +3,8 @@
 The result is beyond 3.39e38, the largest finite bfloat16.
 
 ## What proves it
-As for float16. Inputs of 1e12 and more are taken as [absurd](#large_value_propagation) instead: a value of this size
-is rarely meant, and where it entered is what matters.
+As for float16. Inputs of 1e12 and more count as [extreme](#large_value_propagation) instead: a value of this size is
+rarely meant, and where it entered is what matters.
 
 ## Example
 A fourth power of activations that had grown to 1e10.

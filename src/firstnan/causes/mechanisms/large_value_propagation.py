@@ -1,6 +1,6 @@
-"""# absurd value from upstream
+"""# extreme value from an earlier operator
 
-An absurdly large but finite value entered earlier and went over the limit only here.
+An extremely large but finite value entered earlier and exceeds the limit only here.
 
 ## What proves it
 The largest finite input is 1e12 or more. *likely* when the run-up holds a jump by a factor of 10000 or more (it is
@@ -31,7 +31,7 @@ TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED})
 
 @tried(EventKind.BIRTH, after="fp8_scale")
 def large_value_propagation(case: Case) -> Mechanism | None:
-    """An absurd finite value is on the way in; the run-up shows where it entered."""
+    """An extreme finite value is on the way in; the run-up shows where it entered."""
     if case.event.jump is not None and case.event.around is not None:
         return found(
             MechanismKind.LARGE_VALUE_PROPAGATION,

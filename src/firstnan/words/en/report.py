@@ -110,7 +110,7 @@ REPORT: dict[str, str] = {
     "show.headline": "Around record {index} of {ranks}, step {step} ({total} records, counted from 0)",
     # Kinds of place.
     "where.operator.module": "inside the module: clean inputs, bad result; no record inside it shows more",
-    "where.operator.jump": "in the operator: usual inputs, a result that is finite and absurdly large",
+    "where.operator.jump": "in the operator: usual inputs, a finite but extremely large result",
     "where.operator": "in the operator: clean inputs, bad result",
     "where.operator.blind": "in the operator, as far as recorded: bad result, inputs without statistics",
     "where.communication.received": "received from another rank",

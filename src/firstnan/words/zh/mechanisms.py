@@ -151,7 +151,7 @@ MECHANISMS: dict[str, str] = {
         "找到该缓冲区并完整写入（用 torch.zeros 代替 torch.empty，填充 padding），或只读取已写入的部分。这类问题时"
         "有时无：一次重跑正常不能说明已修复。"
     ),
-    "mechanism.bad_parameter.name": "参数已损坏",
+    "mechanism.bad_parameter.name": "参数异常",
     "mechanism.bad_parameter.why": (
         "权重在本 step 第一次使用时就不是有限值：原因在上一个 step（梯度、优化器、参数 all-gather）或所加载的 "
         "checkpoint。"

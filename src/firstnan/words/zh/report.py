@@ -91,7 +91,7 @@ REPORT: dict[str, str] = {
     "show.headline": "{ranks}、step {step} 第 {index} 条记录附近（共 {total} 条，从 0 起）",
     # Kinds of place.
     "where.operator.module": "模块内部：输入正常，结果异常；内部没有记录能说明更多",
-    "where.operator.jump": "算子内部：输入正常，结果有限但大得离谱",
+    "where.operator.jump": "算子内部：输入正常，结果有限但异常大",
     "where.operator": "算子内部：输入正常，结果异常",
     "where.operator.blind": "据现有记录在算子内部：结果异常，输入没有统计量",
     "where.communication.received": "从其他 rank 收到",
