@@ -1,8 +1,8 @@
 """Writes what is generated from the rooms of the mechanisms (``src/firstnan/causes/mechanisms``).
 
 ``python tools/mechanism_pages.py`` renews the sections of ``docs/concepts/mechanisms.md`` and the table of the skill's
-``references/mechanisms.md`` (of ``references/zh/mechanisms.md`` from ``docs/zh/mechanisms.md``); ``tools/docs_output.py``
-then fills in what the commands print.
+``references/mechanisms.md`` (of ``references/zh/mechanisms.md`` from ``docs/zh/mechanisms.md``); then
+``tools/docs_output.py`` fills in what the commands print.
 """
 
 from __future__ import annotations
