@@ -69,7 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=150, help="how many changes (default: 150)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="changes that are listed with this text (rank/taint/defuse.py:12)")
+    parser.add_argument("--only", default="", help="changes that are listed with this text (rank/taint/def_use.py:12)")
     parser.add_argument("--list", action="store_true", help="show the changes and run nothing")
     chosen = parser.parse_args()
     files = [path for pattern in FILES for path in sorted((ROOT / PACKAGE).glob(pattern))]

@@ -69,7 +69,7 @@ def test_calls_that_are_left_out_are_told(most: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("most", [1, 16])
 def test_writers_that_are_not_linked_are_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("firstnan.rank.taint.defuse.LINKS", most)
+    monkeypatch.setattr("firstnan.rank.taint.def_use.LINKS", most)
     run = Run()
     rank = run.rank(0)
     for _ in range(2):

@@ -7,8 +7,8 @@ from pathlib import Path
 from made_runs import INF, NAN, Rank, Run, blank, named, p2p_op, t, the_cause
 
 from firstnan.answer.model import RankState, Report, Verdict, Where
+from firstnan.step.arrivals import Arrival, RankOutcome
 from firstnan.step.order import causal_order
-from firstnan.step.origins import Arrival, RankOutcome
 
 
 def arrivals(run: Run, path: Path) -> dict[int, tuple[Arrival, tuple[int, ...]]]:

@@ -13,9 +13,8 @@ from sample_reports import ALL, ANOMALY
 
 from firstnan.answer.model import CollectiveReport, MatchState, Report
 from firstnan.dump.language import Language
-from firstnan.show import Format, Settings, render
-from firstnan.show import trace as chrome_trace
-from firstnan.show.trace import Slice, place_all
+from firstnan.show import Format, Settings, chrome_trace, render
+from firstnan.show.chrome_trace import Slice, place_all
 
 RECORDS, NON_FINITE = 1, 2
 

@@ -12,7 +12,8 @@ from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import summarize, suspects, window
 from firstnan.rank.surroundings import neighbours
-from firstnan.rank.taint import defuse, legality, shelf, sinks
+from firstnan.rank.taint import def_use
+from firstnan.rank.taint import legality, shelf, sinks
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -21,7 +22,7 @@ from firstnan.read.scan import record_index
 from firstnan.read.sources import files
 from firstnan.report import assemble, call_map, calls
 from firstnan.run import parts, second_pass, two_stage
-from firstnan.show import trace
+from firstnan.show import chrome_trace as trace
 from firstnan.show.html import spread
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
@@ -44,7 +45,7 @@ LIMITS = {
     "bad values on one rank that go on and are followed to their end": sinks.MAX_EVENTS,
     "bad values on one rank that go nowhere and are listed": sinks.MAX_HARMLESS,
     "communication calls that one value is followed into": sinks.MAX_NEXT_CALLS,
-    "writers of the very same values that one read is linked to": defuse.LINKS,
+    "writers of the very same values that one read is linked to": def_use.LINKS,
     "earlier values among which the writer of one read is searched": shelf.SEARCH,
     "-Inf values that are no masks and are known again after a cast": legality.MAX_ILLEGAL,
     "rounds in which stale results are left out": second_pass.ROUNDS,

@@ -15,8 +15,8 @@ from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge
 from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.report.assemble import report
 from firstnan.report.calls import _first_of_a_root
+from firstnan.step.arrivals import Arrival, RankOutcome, Spread
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, series_of
-from firstnan.step.origins import Arrival, RankOutcome, Spread
 from firstnan.step.undecided import is_only_undecided
 
 

@@ -15,7 +15,7 @@ from firstnan.agree.odd import odd_ranks
 from firstnan.agree.sources import Replica
 from firstnan.agree.tally import Count
 from firstnan.answer.views import CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
-from firstnan.read.prints import UNUSABLE
+from firstnan.read.fingerprints import UNUSABLE
 from firstnan.step.call_series import Collective
 
 MAX_COLUMNS = 4000

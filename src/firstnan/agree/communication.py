@@ -40,7 +40,7 @@ from firstnan.answer.model import (
 )
 from firstnan.dump.records import TensorStat
 from firstnan.operators.communication import CallKey, CommCall, group_id, role
-from firstnan.read.prints import UNUSABLE, CallPrints, RankPrints, canonical, column
+from firstnan.read.fingerprints import UNUSABLE, CallPrints, RankPrints, canonical, column
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, Message, Series, series_of
 
 MOST_LOOKS = 16

@@ -35,7 +35,7 @@ from firstnan.answer.model import (
 )
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.operators.communication import COMMUNICATION_PREFIXES
-from firstnan.read.prints import OperatorPrints, canonical, column, packed_column
+from firstnan.read.fingerprints import OperatorPrints, canonical, column, packed_column
 
 RICH = 48
 """Significant bits of the four numbers from which on equal statistics mean equal tensors."""

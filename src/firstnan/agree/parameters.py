@@ -55,7 +55,7 @@ from firstnan.answer.model import (
 from firstnan.dump.records import TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import ROLES, CommCall, Result, Root
-from firstnan.read.prints import UNUSABLE, OperatorPrints, RankPrints, column, digest_of, written
+from firstnan.read.fingerprints import UNUSABLE, OperatorPrints, RankPrints, column, digest_of, written
 
 MAX_NAMED = 100
 """Parameters of one finding that are named."""

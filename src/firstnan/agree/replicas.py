@@ -14,7 +14,7 @@ from enum import Enum
 from firstnan.agree.sources import Replica
 from firstnan.agree.tables import Table, Value
 from firstnan.operators.communication import CallKind, GroupKnowledge, Result, role
-from firstnan.read.prints import CallPrints
+from firstnan.read.fingerprints import CallPrints
 
 REPLICA = 0.9
 """Share of equal parameters from which on ranks are replicas."""

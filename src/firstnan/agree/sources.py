@@ -9,7 +9,7 @@ from typing import Protocol
 from firstnan.agree.tables import Table
 from firstnan.dump.records import Record
 from firstnan.operators.communication import CommCall
-from firstnan.read.prints import OperatorPrints, RankPrints
+from firstnan.read.fingerprints import OperatorPrints, RankPrints
 
 
 @dataclass(frozen=True, slots=True)

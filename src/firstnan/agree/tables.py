@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from firstnan.read.prints import NUMBERS, STATISTICS, ParameterPrints
+from firstnan.read.fingerprints import NUMBERS, STATISTICS, ParameterPrints
 
 Value = bytes
 """What is compared of one parameter: its packed numbers, and its checksum where that counts."""
@@ -83,5 +83,5 @@ class Table:
         return int.from_bytes(self.prints.outputs[4 * at : 4 * at + 4], "little")
 
     def is_affine(self, at: int) -> bool:
-        """See :attr:`firstnan.read.prints.ParameterPrints.affine`."""
+        """See :attr:`firstnan.read.fingerprints.ParameterPrints.affine`."""
         return bool(self.prints.affine[at])

@@ -30,10 +30,10 @@ from firstnan.rank.summary import RankSummary
 from firstnan.rank.surroundings.jumps import at_its_jump
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.rank.taint.module_dumps import inside_its_module
+from firstnan.step.arrivals import Arrival, RankOutcome, Spread
 from firstnan.step.liveness import is_own_birth
 from firstnan.step.matching import Matching
 from firstnan.step.order import first_behind
-from firstnan.step.origins import Arrival, RankOutcome, Spread
 
 _WHERE = {
     Origin.PARAMETER: Where.PARAMETER,

@@ -14,9 +14,9 @@ from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
 from firstnan.operators.table import Rulebook
+from firstnan.step.arrivals import RankOutcome
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
 from firstnan.step.matching import MatchedCall, Matching
-from firstnan.step.origins import RankOutcome
 
 
 def corrupted(

@@ -9,9 +9,9 @@ from firstnan.causes.communication import call_mechanism, communication_causes
 from firstnan.dump.problems import ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.rank.summary import RankSummary, Side
+from firstnan.step.arrivals import RankOutcome
 from firstnan.step.matching import MatchedCall, Matching
 from firstnan.step.order import comes_after
-from firstnan.step.origins import RankOutcome
 
 _UNREAD = frozenset({ProblemKind.UNREADABLE, ProblemKind.MISSING_FILE, ProblemKind.WORKER_FAILED, ProblemKind.LIMIT})
 """Why nothing is known of a rank that may well hold something."""

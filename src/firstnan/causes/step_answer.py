@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from firstnan.answer.model import RootCause
 from firstnan.rank.summary import RankSummary
+from firstnan.step.arrivals import SkipDoubt, Spread
 from firstnan.step.matching import Matching
-from firstnan.step.origins import SkipDoubt, Spread
 
 
 class StepAnswer(Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.view import FIRST_RECORDS, Overview, RankDump, Watch
 from firstnan.operators.communication import is_communication
-from firstnan.read.prints import RankPrints, of_records
+from firstnan.read.fingerprints import RankPrints, of_records
 
 
 class WholeDump:

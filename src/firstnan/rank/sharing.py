@@ -16,7 +16,7 @@ from firstnan.dump.records import GroupRef, Record, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.summary import CallWindow, CommFact, RankSummary
 from firstnan.rank.taint.events import Event
-from firstnan.read.prints import CallPrints, RankPrints
+from firstnan.read.fingerprints import CallPrints, RankPrints
 
 T = TypeVar("T")
 

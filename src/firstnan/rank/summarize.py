@@ -28,7 +28,7 @@ from firstnan.rank.surroundings.jumps import jump_inside
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
 from firstnan.rank.taint import limits, sinks, structure
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.rank.taint.fates import Totals, tallies

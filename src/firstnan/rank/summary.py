@@ -13,7 +13,7 @@ from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
 from firstnan.rank.taint.events import Ending, Event, Tally
-from firstnan.read.prints import RankPrints
+from firstnan.read.fingerprints import RankPrints
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
 """Record names -> name of the caller for these and for their callers (construct.json)."""

@@ -9,10 +9,10 @@ from firstnan.causes.step_answer import StepAnswer
 from firstnan.operators.communication import Freshness
 from firstnan.rank.sides import rank_state
 from firstnan.rank.summary import CommFact, Side
+from firstnan.step.arrivals import Arrival
 from firstnan.step.every_call import api_of
 from firstnan.step.matching import MatchedCall
 from firstnan.step.order import causal_order, comes_after
-from firstnan.step.origins import Arrival
 
 MAX_EARLIER = 16
 """Affected calls before the root's own that are checked for order."""

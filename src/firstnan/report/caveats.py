@@ -11,7 +11,7 @@ from firstnan.dump.problems import BLIND, Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.operators.communication import COMMUNICATION_PREFIXES
-from firstnan.step.origins import SkipDoubt
+from firstnan.step.arrivals import SkipDoubt
 
 _GAPS = frozenset({ProblemKind.NO_RECORDS, ProblemKind.EMPTY_RANK, ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE})
 _SKIP_DOUBTS = {

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from firstnan.agree import call_map, compare
+from firstnan.agree import call_map
+from firstnan.agree import disagreements as compare
 from firstnan.agree.sources import Sources
 from firstnan.agree.tables import Names
 from firstnan.answer.model import DisagreementKind, Report

@@ -19,10 +19,10 @@ from firstnan.operators.communication import CommCall
 from firstnan.operators.table import Rulebook
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
+from firstnan.read.fingerprints import OperatorPrints, RankPrints
 from firstnan.read.layout import nodes as node_layouts
 from firstnan.read.layout import path_layouts
 from firstnan.read.layout.dump_layout import Layout, checked
-from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources import places
 from firstnan.read.sources.remote_path import absolute
 from firstnan.run import first_suspects, rank_passes

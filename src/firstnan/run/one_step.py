@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
+from firstnan.step.arrivals import Spread
 from firstnan.step.matching import match, world_of
-from firstnan.step.origins import Spread
 
 
 def judge(

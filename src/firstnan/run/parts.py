@@ -31,8 +31,8 @@ from firstnan.rank.magnitudes import Magnitudes
 from firstnan.rank.roster import Roster
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary, Weights
+from firstnan.read.fingerprints import OperatorPrints
 from firstnan.read.layout.dump_layout import Layout
-from firstnan.read.prints import OperatorPrints
 from firstnan.read.sources import places
 from firstnan.read.sources.files import Fault, open_regular
 from firstnan.run import packed_roster

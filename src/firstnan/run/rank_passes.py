@@ -19,8 +19,8 @@ from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
 from firstnan.read import guard_file
 from firstnan.read.callers.construct import Callers
+from firstnan.read.fingerprints import OperatorPrints
 from firstnan.read.json.lenient import collector_off
-from firstnan.read.prints import OperatorPrints
 from firstnan.read.scan.record_index import Doubt
 from firstnan.read.scan.sweep import ScannedDump, find_record, find_records, records_at
 from firstnan.run import second_pass
@@ -160,7 +160,7 @@ def _saved(folder: RankFolder) -> RankSummary:
 def calls_at(
     folder: RankFolder, places: Collection[int], regions: Sequence[tuple[int, int, int]]
 ) -> dict[int, tuple[CommCall, ...]]:
-    """The communication calls of some records, by their places (:class:`firstnan.read.prints.RankPrints`)."""
+    """The communication calls of some records, by their places (:class:`firstnan.read.fingerprints.RankPrints`)."""
     if regions:
         try:
             found = records_at(folder, places, regions)

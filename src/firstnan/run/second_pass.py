@@ -39,10 +39,10 @@ from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, 
 from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import CallLog
 from firstnan.run.one_step import judge
+from firstnan.step.arrivals import Arrival
 from firstnan.step.call_series import Message, Series, series_of
 from firstnan.step.corruption import is_disproved
 from firstnan.step.matching import MatchedCall
-from firstnan.step.origins import Arrival
 
 if TYPE_CHECKING:
     from firstnan.rank.taint.events import Event

@@ -28,7 +28,7 @@ from firstnan.dump.records import TensorStat
 from firstnan.dump.values import INFINITE
 from firstnan.rank.summary import Weights
 from firstnan.run.second_pass import Ask, Question
-from firstnan.step.origins import SkipDoubt
+from firstnan.step.arrivals import SkipDoubt
 
 MOST = 0.5
 """Share of a step's weights that the next step must show."""

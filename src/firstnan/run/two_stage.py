@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from firstnan.agree import compare
+from firstnan.agree import disagreements as compare
 from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError, UsageError
@@ -33,10 +33,10 @@ from firstnan.rank.roster import Roster
 from firstnan.rank.sharing import Sharing
 from firstnan.rank.summary import RankSummary
 from firstnan.read.callers import call_site
+from firstnan.read.fingerprints import OperatorPrints, RankPrints
 from firstnan.read.json.lenient import collector_off
 from firstnan.read.layout.dump_layout import Layout, checked
 from firstnan.read.layout.nodes import Listing, NodeListing, joined
-from firstnan.read.prints import OperatorPrints, RankPrints
 from firstnan.read.sources.remote_path import absolute
 from firstnan.run import dispatch, pipeline, rank_passes
 from firstnan.run.dispatch import RankFiles

@@ -26,7 +26,7 @@ MODULES: Mapping[Format, str] = {
     Format.LINE: "firstnan.show.line",
     Format.JSON: "firstnan.show.json",
     Format.HTML: "firstnan.show.html.page",
-    Format.TRACE: "firstnan.show.trace",
+    Format.TRACE: "firstnan.show.chrome_trace",
     Format.MISSION: "firstnan.show.mission_files",
 }
 """Where each form is made; loaded when asked for."""

@@ -49,9 +49,9 @@ from firstnan.dump.records import Direction, RecordKind
 from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge, role
 from firstnan.rank.summary import CommFact, RankSummary, Side, module_name
 from firstnan.rank.taint.events import Event, EventKind, Origin
+from firstnan.step.arrivals import Arrival, RankOutcome, Spread
 from firstnan.step.liveness import carries_bad, first_live, live_calls
 from firstnan.step.matching import MatchedCall, Matching
-from firstnan.step.origins import Arrival, RankOutcome, Spread
 
 LATENESS = 4
 """Rounds in which events that may come from elsewhere are settled, see :func:`_lateness`."""

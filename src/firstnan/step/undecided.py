@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event
-from firstnan.step.origins import Arrival, RankOutcome, Spread
+from firstnan.step.arrivals import Arrival, RankOutcome, Spread
 
 _CAUSES = frozenset({Arrival.OWN, Arrival.COMMUNICATION, Arrival.MISSING})
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.values import limits
 from firstnan.operators.bounds import largest
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind
 
 ABSURD = 1e12

@@ -12,7 +12,7 @@ from firstnan.dump.records import Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import Freshness
 from firstnan.operators.table import OperatorKind
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Earlier, Event, Harmless
 
 MOST = 3

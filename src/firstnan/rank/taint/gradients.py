@@ -12,7 +12,7 @@ Rules, each tested under its name:
 from __future__ import annotations
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 
 NEAR = 200
 """Records before an operator among which the one that gave its input is looked for."""

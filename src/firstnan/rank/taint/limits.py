@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.rank.taint.sinks import MAX_NEXT_CALLS, Outcome, left_out
 
@@ -25,7 +25,7 @@ class Limit(Enum):
     CALLS = "communication calls that one value is followed into"
     """:data:`sinks.MAX_NEXT_CALLS`."""
     LINKS = "writers of the very same values that one read is linked to"
-    """:data:`defuse.LINKS`."""
+    """:data:`def_use.LINKS`."""
     SEARCH = "earlier values among which the writer of one read is searched"
     """:data:`shelf.SEARCH`."""
     MEMORY = "records whose output is unfilled memory"

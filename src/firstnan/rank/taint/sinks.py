@@ -25,7 +25,7 @@ from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, Result, may_be_stale, role
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
 from firstnan.rank.taint.carriers import as_found
-from firstnan.rank.taint.defuse import Flow
+from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers
 from firstnan.rank.taint.links import is_at_the_door

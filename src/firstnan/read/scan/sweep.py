@@ -21,14 +21,14 @@ from firstnan.dump.names import parse_name
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.dump.view import FIRST_RECORDS, Overview, Watch
+from firstnan.read.fingerprints import RankPrints
 from firstnan.read.json import lenient
-from firstnan.read.prints import RankPrints
 from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
 from firstnan.read.scan.calls import ScannedCalls
+from firstnan.read.scan.fingerprints import PrintsReader
 from firstnan.read.scan.forms import read, sound
 from firstnan.read.scan.lines import Sieve, text_of
 from firstnan.read.scan.places import Places
-from firstnan.read.scan.prints import PrintsReader
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
 
 _HEADER = re.compile(rb'\{\n(?: "\w+": [^\n]*,\n)* "data": \{(?=\n  ")')
@@ -369,7 +369,7 @@ def find_records(folder: RankFolder, names: Collection[str]) -> dict[str, Record
 def records_at(
     folder: RankFolder, places: Collection[int], regions: Sequence[tuple[int, int, int]]
 ) -> dict[int, Record]:
-    """Records by their places in the file, with their indices (:attr:`firstnan.read.prints.RankPrints.regions`).
+    """Records by their places in the file, with their indices (:attr:`firstnan.read.fingerprints.RankPrints.regions`).
 
     Raises:
         Doubt: the file is not what it was.

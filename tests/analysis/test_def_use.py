@@ -1,4 +1,4 @@
-"""Who wrote a bad value, who read it, where it ends: the rules of ``rank/defuse.py`` on one rank."""
+"""Who wrote a bad value, who read it, where it ends: the rules of ``rank/taint/def_use.py`` on one rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints of one rank (:mod:`firstnan.read.prints`) out of a dump.json laid out as MSProbe writes it.
+"""Fingerprints of one rank (:mod:`firstnan.read.fingerprints`) out of a dump.json laid out as MSProbe writes it.
 
 The same ones as come of records that were read in full. A module is used for the first time in the record whose name
 ends in ``.forward.0``; of calls that differ only in their values one is parsed and tells where the others' tensors are.
@@ -12,7 +12,7 @@ from zlib import crc32
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.operators.communication import CallKey, CallKind, Freshness, Root, calls, is_communication
-from firstnan.read.prints import UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, gives_list, packed, stem_of
+from firstnan.read.fingerprints import UNUSABLE, PrintsBuilder, RankPrints, SeriesBuilder, gives_list, packed, stem_of
 from firstnan.read.records.builder import RecordBuilder
 from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.forms import read
