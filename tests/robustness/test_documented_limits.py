@@ -12,8 +12,7 @@ from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import summarize, suspects, window
 from firstnan.rank.surroundings import neighbours
-from firstnan.rank.taint import def_use
-from firstnan.rank.taint import legality, shelf, sinks
+from firstnan.rank.taint import def_use, legality, shelf, sinks
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -22,7 +21,7 @@ from firstnan.read.scan import record_index
 from firstnan.read.sources import files
 from firstnan.report import assemble, call_map, calls
 from firstnan.run import parts, second_pass, two_stage
-from firstnan.show import chrome_trace as trace
+from firstnan.show import chrome_trace
 from firstnan.show.html import spread
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
@@ -40,7 +39,7 @@ LIMITS = {
     "a file of rules": table.MAX_RULES_BYTES >> 20,
     "a part file (`firstnan merge`)": parts.MAX_BYTES >> 20,
     "one rank in a part file, unpacked": parts.MAX_PACKED >> 20,
-    "calls of a rank that are all kept in its part": two_stage.MAX_CALLS,
+    "calls of a rank that its part keeps with their values": two_stage.MAX_CALLS,
     "records behind a bad value in which its reader is searched": window.FAR,
     "bad values on one rank that go on and are followed to their end": sinks.MAX_EVENTS,
     "bad values on one rank that go nowhere and are listed": sinks.MAX_HARMLESS,
@@ -62,7 +61,7 @@ LIMITS = {
     "ranks with the records around the place": neighbours.MAX_RANKS,
     "nodes of the drawing of the spread": spread.MAX_DRAWN,
     "columns of the map of calls": call_map.MAX_COLUMNS,
-    "records in a Chrome trace": trace.MAX_SLICES,
+    "records in a Chrome trace": chrome_trace.MAX_SLICES,
 }
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from firstnan.agree import call_map
-from firstnan.agree import disagreements as compare
+from firstnan.agree import call_map, disagreements
 from firstnan.agree.sources import Sources
 from firstnan.agree.tables import Names
 from firstnan.answer.model import DisagreementKind, Report
@@ -20,13 +19,13 @@ def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], source
         return report
     known = Names()
     steps = {
-        step: {s.rank: compare.replica_of(s, known) for s in summaries.values() if s.records}
+        step: {s.rank: disagreements.replica_of(s, known) for s in summaries.values() if s.records}
         for step, summaries in by_step.items()
     }
     places = [cause.exec_order for cause in report.root_causes if cause.exec_order is not None]
     nan = None if report.step is None else (report.step, min(places, default=None))
-    found = compare.compare(steps, sources, nan)
-    kept = [one for one in found.disagreements if nan is None or not compare.after_a_nan(one, nan)]
+    found = disagreements.compare(steps, sources, nan)
+    kept = [one for one in found.disagreements if nan is None or not disagreements.after_a_nan(one, nan)]
     calls = [one for one in kept if one.kind is DisagreementKind.COMMUNICATION]
     step = calls[0].step if calls else None
     shown = None if step is None else call_map.agreement_map(step, steps[step], [one.ranks for one in calls])
@@ -35,5 +34,5 @@ def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], source
         disagreements=tuple(kept),
         agreement=found.agreement,
         agreement_map=shown,
-        verdict_agreement=compare.verdict(kept, found.agreement),
+        verdict_agreement=disagreements.verdict(kept, found.agreement),
     )

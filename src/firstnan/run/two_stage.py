@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from firstnan.agree import disagreements as compare
+from firstnan.agree import disagreements
 from firstnan.answer.model import Report
 from firstnan.dump.call_site import CallSite
 from firstnan.dump.errors import InputError, UsageError
@@ -114,7 +114,7 @@ def _scan_rank(folder: RankFolder, book: Rulebook, excluded: Collection[str], *,
     stamp = Stamp.of(folder.values)
     summary, counted, calls, roster = rank_passes.survey_all(folder, book, excluded, MAX_CALLS, weights=weights)
     operators = gradients = None
-    if folder.dump_bytes <= compare.SMALL:
+    if folder.dump_bytes <= disagreements.SMALL:
         operators, gradients = rank_passes.operators_and_gradients(folder)
     return RankPart(
         folder=replace(folder, path=absolute(folder.path)),
