@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 import firstnan
+from firstnan.agree.communication import CALL_NAME
 from firstnan.answer.model import (
     Confidence,
     Disagreement,
@@ -46,6 +47,7 @@ from firstnan.causes.replayed import with_replays
 from firstnan.cli.main import main
 from firstnan.dump.language import Language
 from firstnan.dump.records import Record
+from firstnan.read.layout import dump_layout
 from firstnan.read.records import full_reader
 from firstnan.report.redaction import redact
 from firstnan.run import replay
@@ -73,8 +75,6 @@ def analysed(name: str) -> Report:
 
 
 def records(name: str) -> Mapping[str, Record]:
-    from firstnan.read.layout import dump_layout
-
     return {r.name.full: r for f in dump_layout.find(SMALL / name).folders for r in full_reader.read(f).records}
 
 
@@ -241,11 +241,34 @@ def test_a_redacted_report_holds_no_path_of_an_error() -> None:
     assert "/home/ann" not in render(report, Format.JSON, Settings())
 
 
-def test_the_record_of_a_disagreement_is_run_on_the_odd_rank_and_on_others() -> None:
+def test_the_record_of_a_disagreement_is_run_on_the_odd_rank_and_on_others(tmp_path: Path) -> None:
+    """By the name and the index that it has on each of them; ranks without it are left out."""
+    source = json.loads((SMALL / "log_zero" / "step0" / "rank0" / "dump.json").read_text("utf-8"))
+    name = next(name for name in source["data"] if name.endswith(".forward"))
+    other = name.replace(".0.forward", ".7.forward")
+    for rank in range(4):
+        held = {other if rank == 1 else name: source["data"][name]}
+        before = {f"Tensor.view.{at}.forward": source["data"][name] for at in range(rank)}
+        folder = tmp_path / "step0" / f"rank{rank}"
+        folder.mkdir(parents=True)
+        data = before if rank == 3 else before | held
+        (folder / "dump.json").write_text(json.dumps(source | {"data": data}, indent=1), "utf-8")
     found = Disagreement(
-        DisagreementKind.OPERATOR, 0, 0, (0, 1, 2), (2,), "Torch.exp.0.forward", None, 5, {}, 1, 9,
-        DisagreementMechanism.DEVICE_FAULT_SUSPECTED, Confidence.LIKELY, Note("x"),
+        DisagreementKind.COMMUNICATION, 0, 0, (0, 1, 2, 3), (2,), name, None, 0, {}, 1, 9,
+        DisagreementMechanism.COMM_CORRUPTION, Confidence.LIKELY, Note("x"),
+        evidence=(Note(CALL_NAME, {"rank": 1, "op_name": other}),),
     )  # fmt: skip
     report = replace(analysed("exp_overflow"), disagreements=(found,))
-    made = [(one.rank, one.op_name) for one in replay._disagreeing(report)]
-    assert made == [(2, "Torch.exp.0.forward"), (0, "Torch.exp.0.forward"), (1, "Torch.exp.0.forward")]
+    folders = dump_layout.find(tmp_path).folders
+    made = [(one.rank, one.op_name, one.exec_order) for one in replay._disagreeing(report, folders, None)]
+    assert made == [(2, name, 2), (0, name, 0), (1, other, 1)]
+    assert [one.rank for one in replay._disagreeing(report, folders, 1)] == [1]
+
+
+def test_a_gradient_of_what_the_cpu_does_not_get_follows_from_it() -> None:
+    """Its operator may have kept what the forward call computed wrongly."""
+    forward, backward = "Torch.matmul.1.forward", "Torch.matmul.1.backward"
+    report = told("device_fault", {forward: NOT_REPRODUCED, backward: DIFFERS})
+    assert [cause.op_name for cause in report.root_causes] == [forward]
+    report = told("device_fault", {forward: AGREES, backward: DIFFERS})
+    assert backward in [cause.op_name for cause in report.root_causes]

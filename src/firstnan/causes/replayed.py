@@ -2,7 +2,8 @@
 
 - A record whose result the CPU does not get is a cause of its own: ``device_fault``, at most likely. Arguments that are
   not recorded and tensors that were saved late can do the same; only the run on another device decides.
-- A record on the way to a cause that differs comes first, and the cause follows from it.
+- A record on the way to a cause that differs comes first, and the cause follows from it. So does the gradient of an
+  operator whose own result differs: it may be made of what that computed.
 - A cause that the CPU gets as well has its arithmetic certain and its place as sure as before: it is no device fault,
   and where float64 cures it, the dtype's range is what was exceeded.
 - An alternative whose record is what the CPU gets, without NaN and Inf, is none.
@@ -60,7 +61,8 @@ def with_replays(report: Report, replayed: Sequence[ReplayedRecord], record: Loo
             continue
         causes.append(_judged(cause, of))
         taken.add(_key(cause))
-    beside = [one for key, one in of.items() if key not in taken and one.replay.verdict.blames_device]
+    blamed = {key: one for key, one in of.items() if one.replay.verdict.blames_device}
+    beside = [one for key, one in blamed.items() if key not in taken and _forward_of(key) not in blamed]
     new = [made for one in beside[:MOST_CAUSES] if (made := _fault(one, record)) is not None]
     causes = [*new, *causes]
     verdict = Verdict.ANOMALY if causes else report.verdict
@@ -70,6 +72,12 @@ def with_replays(report: Report, replayed: Sequence[ReplayedRecord], record: Loo
 
 def _key(cause: RootCause) -> _Key:
     return (cause.step, cause.rank, cause.op_name)
+
+
+def _forward_of(key: _Key) -> _Key | None:
+    """The forward record of a backward one, whose faulty result the gradient may be made of."""
+    step, rank, name = key
+    return (step, rank, f"{name.removesuffix('backward')}forward") if name.endswith(".backward") else None
 
 
 def _differs_before(cause: RootCause, of: Mapping[_Key, ReplayedRecord]) -> ReplayedRecord | None:
