@@ -119,3 +119,34 @@ def test_the_line_tells_the_accounts_that_are_not_empty(tmp_path: Path) -> None:
 
 def test_every_fate_has_an_account() -> None:
     assert {fate.account for fate in Fate} == set(Account)
+
+
+@pytest.mark.parametrize("most", [1, 32])
+def test_calls_that_are_not_told_apart_decide_together(
+    most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Garbage enters three calls one after the other, and the fault the last one."""
+    monkeypatch.setattr("firstnan.rank.taint.fates.MAX_TALLIES", most)
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        for size in (5, 6, 7):
+            value = t(NAN, shape=(size,))
+            rank.op("Torch.log", [t(1.0, -1.0, shape=(size,))], [value])
+            rank.all_reduce(value, value)
+            rank.op("Torch.nan_to_num", [value], [t(1.0, shape=(size,))])
+        trained(rank)
+    found = fates(run.analyze(tmp_path))
+    assert set(found) == {Fate.CALL, Fate.SELECTED}
+    assert sum(found.values()) == 2 * 3 * 4
+
+
+def test_open_values_are_named(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    names = []
+    with rank.module("model", "Model", [t(1.0)], [t(3, 0, dtype="int64", grad=False)]):
+        for size in range(5, 10):
+            names.append(rank.op("Torch.log", [t(1.0, -1.0, shape=(size,))], [t(NAN, shape=(size,))]))
+    (told,) = [p for p in run.analyze(tmp_path).input.problems if p.kind.value == "open_values"]
+    assert told.detail == f"5 values (first: {', '.join(names[:3])})"

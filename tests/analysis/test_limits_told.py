@@ -206,3 +206,16 @@ def test_a_limit_is_told_where_it_matters(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_limits_are_told_in_the_words_of_the_page(limit: Limit) -> None:
     rows = re.findall(r"^\| ([^|]+?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert limit.value in rows
+
+
+@pytest.mark.parametrize("most", [1, 32])
+def test_receives_that_are_not_remembered_are_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in ("sinks", "limits"):
+        monkeypatch.setattr(f"firstnan.rank.taint.{module}.PENDING_CALLS", most)
+    run = Run()
+    for number in (0, 1):
+        run.rank(number).all_reduce(t(1.0), t(1.0), async_op=True)
+    second = run.rank(1)
+    loss = second.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    second.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert told(run.analyze(tmp_path)) == ([Limit.PENDING.value] if most == 1 else [])

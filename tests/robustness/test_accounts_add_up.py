@@ -1,7 +1,7 @@
 """Every non-finite value in a file stands in exactly one account: held against a reader of forty lines.
 
 Over all known cases, the examples, and what the mutations make of the repository's own cases. A file that is cut is no
-JSON text, and is not counted here; ``FIRSTNAN_TEST_CASES=FOLDER`` takes all cases below a folder.
+JSON text, and is not counted here; ``FIRSTNAN_TEST_CASES=FOLDER`` takes all cases below a folder, mutations included.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import harmless
 import mutations as change
 import pytest
 from brute_force import nonfinite
-from known_cases import Case, all_cases, own_cases
+from known_cases import UNPACKED, Case, all_cases, own_cases
 
 import firstnan
 from firstnan.answer.accounts import Account
@@ -128,7 +128,7 @@ MUTATIONS: dict[str, Callable[[Path, random.Random], object]] = {
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
-@pytest.mark.parametrize("case", list(own_cases()), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(all_cases() if UNPACKED else own_cases()), ids=lambda case: case.name)
 def test_the_accounts_of_a_mutation_add_up(case: Case, mutation: str, tmp_path: Path) -> None:
     if counted(case.folder) is None:
         pytest.skip("a file that is cut")

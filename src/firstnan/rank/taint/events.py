@@ -189,7 +189,7 @@ class Tally(Struct, frozen=True, omit_defaults=True):
     count: int
     rule: str = ""
     example: str = ""
-    """Name of the first record."""
+    """Name of the first record; of open values the names of the first few."""
     first: int = 0
     """Index of the first record."""
     own: bool = False

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from firstnan.answer.accounts import Fate
+from firstnan.answer.accounts import Account, Fate
 from firstnan.dump.records import Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import OperatorKind
@@ -32,8 +32,10 @@ FIRST_LOOK = "first_look"
 """Stands for the rules of the first look (:mod:`firstnan.rank.suspects`), where it passed values over one by one."""
 
 
-MAX_TALLIES = 128
+MAX_TALLIES = 32
 """Groups of values that are told apart by the calls that they enter."""
+NAMED = 3
+"""Records with open values that are named."""
 
 
 class Totals(Struct, frozen=True):
@@ -54,16 +56,52 @@ class _Known(NamedTuple):
     own: bool = False
 
 
+_MORE = _Known(Fate.CAUSE, calls=(-1,))
+"""Values that enter other calls than those that are told apart."""
+
+
+class _Counts:
+    """Values by what they have in common, with the names of the first ones."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Known, int] = {}
+        self._first: dict[_Known, int] = {}
+        self._names: dict[_Known, list[str]] = {}
+        self._more_calls: set[int] = set()
+        """Calls of values that are no longer told apart by them."""
+
+    @property
+    def total(self) -> int:
+        return sum(self._counts.values())
+
+    def add(self, known: _Known, name: str, index: int, count: int = 1) -> None:
+        if known.calls and known not in self._counts and len(self._counts) >= MAX_TALLIES:
+            self._more_calls.update(known.calls)
+            known = _MORE
+        names = self._names.setdefault(known, [])
+        if len(names) < (NAMED if known.fate.account is Account.OPEN else 1) and name and name not in names:
+            names.append(name)
+        self._first.setdefault(known, index)
+        self._counts[known] = self._counts.get(known, 0) + count
+
+    def tallies(self) -> tuple[Tally, ...]:
+        return tuple(
+            Tally(
+                one.fate,
+                count,
+                one.rule,
+                ", ".join(self._names[one]),
+                self._first[one],
+                one.own,
+                tuple(sorted(self._more_calls)) if one is _MORE else one.calls,
+            )
+            for one, count in self._counts.items()
+        )
+
+
 def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], totals: Totals) -> tuple[Tally, ...]:
     """The rank's non-finite values by their fate; :attr:`Fate.CAUSE` stands for what matters on this rank."""
-    counts: dict[_Known, tuple[int, str, int]] = {}
-
-    def add(known: _Known, name: str, index: int, count: int = 1) -> None:
-        if known not in counts and len(counts) >= MAX_TALLIES and known.calls:
-            known = next(reversed([one for one in counts if one.calls]), known)
-        before, example, first = counts.get(known, (0, name, index))
-        counts[known] = (before + count, example, first)
-
+    counts = _Counts()
     finished = {event.index: event for event in events}
     by_value: dict[tuple[object, ...], _Known] = {}
     repeated: list[tuple[Record, TensorStat]] = []
@@ -78,19 +116,16 @@ def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], t
             if known is None:
                 repeated.append((record, tensor))
                 continue
-            add(known, record.name.full, record.index)
+            counts.add(known, record.name.full, record.index)
             by_value[_key(tensor)] = known
     for record, tensor in repeated:
-        add(by_value.get(_key(tensor)) or _unread(flow, record.index), record.name.full, record.index)
-    left = totals.all - totals.beyond - sum(count for count, _, _ in counts.values())
+        counts.add(by_value.get(_key(tensor)) or _unread(flow, record.index), record.name.full, record.index)
+    left = totals.all - totals.beyond - counts.total
     if left:
-        add(_Known(Fate.RULE, FIRST_LOOK), "", 0, left)
+        counts.add(_Known(Fate.RULE, FIRST_LOOK), "", 0, left)
     if totals.beyond:
-        add(_Known(Fate.BEHIND), "", flow.horizon or 0, totals.beyond)
-    return tuple(
-        Tally(one.fate, count, one.rule, example, first, one.own, one.calls)
-        for one, (count, example, first) in counts.items()
-    )
+        counts.add(_Known(Fate.BEHIND), "", flow.horizon or 0, totals.beyond)
+    return counts.tallies()
 
 
 def _of_record(flow: Flow, record: Record, outcome: Outcome | None, event: Event | None) -> _Known | None:

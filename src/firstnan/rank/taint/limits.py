@@ -14,7 +14,7 @@ from enum import Enum
 
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind, Origin
-from firstnan.rank.taint.sinks import MAX_NEXT_CALLS, Outcome, left_out
+from firstnan.rank.taint.sinks import MAX_NEXT_CALLS, PENDING_CALLS, Outcome, left_out
 
 
 class Limit(Enum):
@@ -28,6 +28,8 @@ class Limit(Enum):
     """:data:`def_use.LINKS`."""
     SEARCH = "earlier values among which the writer of one read is searched"
     """:data:`shelf.SEARCH`."""
+    PENDING = "earlier receives whose result may be stale"
+    """:data:`sinks.PENDING_CALLS`."""
     MEMORY = "records whose output is unfilled memory"
     """:data:`suspects.MAX_GARBAGE`."""
     ILLEGAL = "-Inf values that are no masks and are known again after a cast"
@@ -50,5 +52,7 @@ def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *
     if flow.unsearched is not None and flow.unsearched < first.index:
         yield Limit.SEARCH
     unknown = first.kind is EventKind.ENTRY and first.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP)
+    if unknown and len(first.pending) == PENDING_CALLS:
+        yield Limit.PENDING
     if lost_memory and unknown:
         yield Limit.MEMORY
