@@ -11,7 +11,7 @@ Activations of 120000, cast to float16. How the same program looks when the cast
 [undumped_operator](where.md#undumped_operator).
 
 ## How to fix it
-Keep the wide dtype up to the next normalisation. Mask constants: `finfo(x.dtype).min` in place of -1e9.
+Keep the wide dtype up to the next normalisation. Mask constants: `finfo(x.dtype).min` instead of -1e9.
 """
 
 from __future__ import annotations

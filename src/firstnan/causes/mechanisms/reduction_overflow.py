@@ -10,7 +10,7 @@ All members' inputs are recorded and finite, and the sum of their largest absolu
 Four ranks, 20000 to 23000 each, summed in float16: 86000.
 
 ## How to fix it
-Reduce in float32, or divide before the sum in place of after it.
+Reduce in float32, or divide before the sum instead of after it.
 """
 
 from __future__ import annotations

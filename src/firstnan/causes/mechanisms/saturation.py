@@ -1,6 +1,6 @@
 """# saturated value
 
-A value was clamped at the limit of its dtype in place of becoming Inf, as devices in saturation mode do; the bad
+A value was clamped at the limit of its dtype instead of becoming Inf, as devices in saturation mode do; the bad
 value follows from it.
 
 ## What proves it

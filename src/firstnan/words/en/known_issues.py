@@ -15,7 +15,7 @@ KNOWN_ISSUES: dict[str, str] = {
         "the gradient of cdist with p below 1 is infinity times zero where two coordinates are equal"
     ),
     "known_issue.all_ignored": "the mean of a cross entropy of which every label is ignored is 0 / 0",
-    "known_issue.where_trap": "the branch that torch.where did not select sends its NaN gradient back all the same",
+    "known_issue.where_trap": "the branch that torch.where did not select still sends its NaN gradient back",
     "known_issue.t5_feed_forward": "T5's feed-forward output exceeds 65504, the largest float16",
     "known_issue.longt5_feed_forward": (
         "LongT5's residual sum behind the feed-forward exceeds 65504, the largest float16"
@@ -34,7 +34,7 @@ KNOWN_ISSUES: dict[str, str] = {
         "with recomputation, the second micro-batch computes with an FP8 copy of the weights that nothing has written"
     ),
     "known_issue.te_layernorm_linear_cast": (
-        "the layer norm's output is cast to FP8 in place of what was gathered from it"
+        "the layer norm's output is cast to FP8 instead of what was gathered from it"
     ),
     "known_issue.te_amax_roll": "the scale of an FP8 tensor changes in a step in which its module did not run",
     "known_issue.flash_attention_preprocess_race": (

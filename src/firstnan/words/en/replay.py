@@ -96,7 +96,7 @@ REPLAY: dict[str, str] = {
     "not_run.asynchronous": "an asynchronous call, whose recorded result may be from before the communication",
     "not_run.reduction": "no sum to do again for this communication call",
     "not_run.random": "the operator draws random numbers",
-    "not_run.memory": "the operator gives memory that nobody has written",
+    "not_run.memory": "the operator returns uninitialised memory",
     "not_run.no_operator": "there is no operator or reference of this name here",
     "not_run.raised": "the operator raises an error on the CPU",
     "not_run.too_large": "the record exceeds the memory limit and cannot be cut to rows",
