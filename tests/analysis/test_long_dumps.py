@@ -10,10 +10,12 @@ from made_runs import INF, NAN, Rank, Run, named, p2p_op, t, the_cause
 from random_programs import Program, play, programs
 
 from firstnan.answer.model import Confidence, MechanismKind, Verdict, Where
+from firstnan.dump.folders import RankFolder
 from firstnan.operators import table
 from firstnan.rank.in_memory import WholeDump
 from firstnan.rank.suspects import Lookout
 from firstnan.rank.window import SMALL, Focus, Window
+from firstnan.run import rank_passes
 
 LONG = 2 * SMALL
 """Records that lie between two places, so that they cannot be seen together."""
@@ -210,3 +212,14 @@ def test_what_is_read_behind_the_edge_of_a_window_is_no_output(tmp_path: Path, b
     born = log(rank)
     end(rank)
     assert named(run.analyze(tmp_path)) == [(0, born)]
+
+
+def test_a_value_that_spread_over_many_records_is_an_output_at_the_edge(tmp_path: Path) -> None:
+    """What everything behind it takes in is not followed to the end of the file."""
+    run = Run()
+    rank = run.rank(0)
+    log(rank)
+    for _ in range(8 * SMALL):
+        rank.op("Torch.mul", [t(NAN)], [t(NAN)])
+    folder = RankFolder(0, 0, run.write(tmp_path) / "step0" / "rank0", "rank0")
+    assert (rank_passes.survey(folder, table.load(), (), few=True).horizon or 0) <= 2 * SMALL

@@ -12,13 +12,11 @@ from firstnan.dump.guard_file import GuardFile
 from firstnan.dump.problems import Problem
 from firstnan.dump.records import RecordName, TensorStat
 from firstnan.operators.communication import CallKey, CommCall
-from firstnan.rank.taint.events import Ending, Event, Tally
+from firstnan.rank.taint.events import LONG, Ending, Event, Tally
 from firstnan.read.fingerprints import RankPrints
 
 ParentsOf = Callable[[Collection[str]], Mapping[str, "str | None"]]
 """Record names -> name of the caller for these and for their callers (construct.json)."""
-LONG = 128
-"""A value that spreads over so many records is not dropped any more."""
 
 
 class CallWindow(Struct, frozen=True):

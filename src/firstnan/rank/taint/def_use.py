@@ -60,6 +60,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from msgspec.structs import replace
@@ -190,6 +191,16 @@ class Flow:
         shelves = (self._values, *self._by_size.values())
         known = [self._unsearched, *(shelf.left_out for shelf in shelves)]
         return min((writer for writer in known if writer is not None), default=None)
+
+    @cached_property
+    def origins(self) -> Mapping[int, int]:
+        """Record with a bad value -> the first event that a chain of links to it begins with; complete after a run."""
+        found = {event.index: event.index for event in self.events}
+        for writer in sorted(self.readers):  # links only point forward
+            origin = found.get(writer, writer)
+            for reader in self.readers[writer]:
+                found[reader] = min(found.get(reader, reader), origin)
+        return found
 
     def run(self) -> None:
         """Goes through the records once, in execution order."""

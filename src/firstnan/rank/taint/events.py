@@ -11,6 +11,9 @@ from firstnan.answer.model import RunUp
 from firstnan.answer.views import NearRecord
 from firstnan.dump.records import Direction, Record, TensorStat
 
+LONG = 128
+"""A value that spreads over so many records is not dropped any more."""
+
 
 class EventKind(Enum):
     """How a bad value came into being on a rank."""

@@ -26,7 +26,7 @@ from firstnan.operators.communication import CallKind, Result, may_be_stale, rol
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, OperatorKind, short_api
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, GuessedLink, Origin
+from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers
 from firstnan.rank.taint.links import is_at_the_door
 from firstnan.rank.taint.module_dumps import module_around
@@ -289,8 +289,9 @@ def _unread(flow: Flow, record: Record) -> Ending:
         return Ending.OPEN
     if _starts_backward(flow, record):
         return Ending.LOSS
-    if flow.ends_near(record.index):
-        return Ending.BEYOND  # what was not looked at may read it
+    is_near = flow.ends_near(record.index)
+    if is_near and record.index - flow.origins.get(record.index, record.index) < LONG:
+        return Ending.BEYOND  # what was not looked at may read it, and drop it
     structure = flow.structure
     if structure.module_of(record.name.full) is None:
         if record.name.kind is RecordKind.MODULE:
@@ -300,7 +301,7 @@ def _unread(flow: Flow, record: Record) -> Ending:
             structure.last_backward is None and not slots and not _is_metric(flow, record)
         ):  # unwritten slots of exchanged buffers are dropped later
             return Ending.OUTPUT
-    return Ending.UNREAD
+    return Ending.BEYOND if is_near else Ending.UNREAD
 
 
 def _starts_backward(flow: Flow, record: Record) -> bool:
