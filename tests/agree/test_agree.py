@@ -310,6 +310,34 @@ def test_checksums_of_host_tensors_prove_nothing_and_those_of_devices_do(tmp_pat
     assert (found.step, found.odd_ranks) == (2, (1,))
 
 
+@pytest.mark.parametrize("what", ["call", "parameter"])
+def test_checksums_of_devices_count(tmp_path: Path, what: str) -> None:
+    """Two ranks, one bit that no statistic shows: the checksums tell, and are certain."""
+
+    def edit(step: int, rank: int, records: Json) -> None:
+        for name, record in records.items():
+            for held in record.get("parameters", {}).values():
+                held["md5"] = f"{step}aa"
+            if name.startswith("Distributed."):
+                record["output"][0]["md5"] = f"{step}bb"
+        if (step, rank) == (1, 1):
+            spoilt = records["Distributed.all_reduce.3.forward"]["output"][0]
+            weight_ = records["Module.head.Linear.forward.0"]["parameters"]["weight"]
+            (spoilt if what == "call" else weight_)["md5"] = "other"
+
+    def on_device(step: int, rank: int, records: Json) -> None:
+        edit(step, rank, records)
+        records["NPU.npu_format_cast.0.forward"] = {"input_args": [], "input_kwargs": {}, "output": [tensor("x")]}
+
+    assert analysed(write(tmp_path / "host", world=2, edit=edit)).disagreements == ()
+    report = analysed(write(tmp_path / "device", world=2, edit=on_device))
+    (found,) = report.disagreements
+    name = "Distributed.all_reduce.3.forward" if what == "call" else "Module.head.Linear.weight"
+    assert (found.name, found.step, found.odd_ranks, found.confidence) == (name, 1, None, Confidence.CERTAIN)
+    assert "checksum" in report.text()
+    assert "other" in report.text()
+
+
 def test_what_a_nan_precedes_is_its_consequence(tmp_path: Path) -> None:
     def edit(step: int, rank: int, records: Json) -> None:
         if step == 0 and rank == 1:

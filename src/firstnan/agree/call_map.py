@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from firstnan.agree.communication import by_series, comparable_length, digests_of, merged
+from firstnan.agree.communication import are_checked, by_series, comparable_length, digests_of, merged
 from firstnan.agree.odd import odd_ranks
 from firstnan.agree.sources import Replica
 from firstnan.agree.tally import Count
@@ -61,7 +61,8 @@ def _calls(replicas: Mapping[int, Replica], differing: Collection[tuple[int, ...
     for series, members in by_series(replicas, Count()).items():
         lines = {rank: merged(parts) if isinstance(series, Collective) else parts[0] for rank, parts in members.items()}
         length = comparable_length(series, members, replicas)
-        digests = {rank: digests_of(series, rank, one) for rank, one in lines.items()}
+        checked = are_checked(lines, replicas)
+        digests = {rank: digests_of(series, rank, one, checked=checked) for rank, one in lines.items()}
         is_found = tuple(sorted(members)) in differing
         api = series.api if isinstance(series, Collective) else "p2p"
         for at in range(max((one.count for one in lines.values()), default=0)):

@@ -13,6 +13,9 @@ Rules, each tested under its name:
     different shapes at one place are not compared.
 ``several_names_of_one_group``
     A group of all ranks that is passed as such or left out, and two names of one operation, make one series.
+``checksums_of_devices_count``
+    Where all members took checksums of device tensors, they are compared beside the statistics; those of host tensors
+    prove nothing.
 ``stale_results_say_nothing``
     The result of an asynchronous call may be older than the data that arrived.
 
@@ -23,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -57,6 +61,8 @@ class _Line:
     members: Mapping[int, CallPrints]
     keys: Mapping[int, frozenset[CallKey]]
     """Under which keys the calls stand on each member."""
+    checked: bool
+    """Checksums count."""
     digests: Mapping[int, tuple[int, ...]]
     length: int
     """Places that are compared."""
@@ -141,9 +147,24 @@ def merged(parts: Sequence[CallPrints]) -> CallPrints:
     )
 
 
-def digests_of(series: Series, rank: int, prints: CallPrints) -> tuple[int, ...]:
+def are_checked(members: Mapping[int, CallPrints], replicas: Mapping[int, Replica]) -> bool:
+    """Whether checksums count: taken of device tensors, on all members."""
+    return all(replicas[rank].prints.on_device and one.checksums for rank, one in members.items())
+
+
+def digests_of(series: Series, rank: int, prints: CallPrints, *, checked: bool) -> tuple[int, ...]:
     """What is held against the other members, one digest for each call; empty: nothing usable."""
-    return column(_column(series, rank, prints))
+    numbers = column(_column(series, rank, prints))
+    if not checked:
+        return numbers
+    return tuple(_both(one, other) for one, other in zip(numbers, column(prints.checksums), strict=False))
+
+
+def _both(numbers: int, checksum: int) -> int:
+    """A digest of statistics and checksum; where there is no checksum, that of the statistics."""
+    if UNUSABLE in (numbers, checksum):
+        return numbers
+    return crc32(numbers.to_bytes(4, "little") + checksum.to_bytes(4, "little")) or 1
 
 
 def _lines(replicas: Mapping[int, Replica], count: Count) -> Iterator[_Line]:
@@ -172,17 +193,20 @@ def _line(
     if not all(columns.values()):
         count.leave_out(NotComparable.STALE, length)
         return
+    checked = are_checked(members, replicas)
+    checksums = {one.checksums[: 4 * length] for one in members.values()} if checked else set()
     first = next(iter(columns.values()))
-    alike = all(one == first for one in columns.values())
+    alike = all(one == first for one in columns.values()) and len(checksums) < 2
     if alike and not any(prints.inconsistent for prints in members.values()):
         usable = sum(one != UNUSABLE for one in column(first))
-        late = _late_checksums(members, length)
+        late = 0 if checked else _late_checksums(members, length)
         count.compared += usable - late
         count.leave_out(NotComparable.CHECKSUM_OF_HOST_MEMORY, late)
         count.leave_out(NotComparable.STALE, length - usable)
         return
     keys = {rank: frozenset(one.key for one in own) for rank, own in parts.items()}
-    yield _Line(series, members, keys, {rank: column(one) for rank, one in columns.items()}, length)
+    digests = {rank: digests_of(series, rank, one, checked=checked)[:length] for rank, one in members.items()}
+    yield _Line(series, members, keys, checked, digests, length)
 
 
 def _late_checksums(members: Mapping[int, CallPrints], length: int) -> int:
@@ -222,7 +246,7 @@ def _differing(
             count.leave_out(NotComparable.DOUBTFUL_MATCH, usable - at)
             count.compared += at
             return None
-        if _is_different(tensors) or any(at in one.inconsistent for one in line.members.values()):
+        if _is_different(tensors, line) or any(at in one.inconsistent for one in line.members.values()):
             count.compared += usable
             return _told(step, line, found, tensors, at)
     count.compared += usable
@@ -252,9 +276,15 @@ def _compared(line: _Line, rank: int, call: CommCall) -> tuple[TensorStat, ...]:
     return call.sent if is_sender else call.received
 
 
-def _is_different(tensors: Mapping[int, Sequence[TensorStat]]) -> bool:
-    texts = {tuple(canonical(one) for one in held) for held in tensors.values()}
+def _is_different(tensors: Mapping[int, Sequence[TensorStat]], line: _Line) -> bool:
+    texts = {tuple(_text(one, line) for one in held) for held in tensors.values()}
     return len(texts) > 1 and all(held and None not in held for held in texts)
+
+
+def _text(tensor: TensorStat, line: _Line) -> bytes | None:
+    """What is compared of a tensor; None: nothing."""
+    numbers = canonical(tensor)
+    return numbers if numbers is None or not line.checked else numbers + (tensor.checksum or "").encode()
 
 
 def _told(
@@ -266,18 +296,18 @@ def _told(
 ) -> Disagreement:
     ranks = tuple(sorted(line.members))
     contradicts = tuple(rank for rank in ranks if at in line.members[rank].inconsistent)
-    values = {rank: tuple(canonical(one) for one in held) for rank, held in tensors.items()}
+    values = {rank: tuple(_text(one, line) for one in held) for rank, held in tensors.items()}
     is_message = isinstance(line.series, Message)
     odd = None if is_message else odd_ranks(values) or contradicts or None
     first = found[ranks[0]]
     api = "p2p" if isinstance(line.series, Message) else line.series.api
     differing = next(
-        (place for place in zip(*tensors.values(), strict=False) if len({canonical(one) for one in place}) > 1),
+        (place for place in zip(*tensors.values(), strict=False) if len({_text(one, line) for one in place}) > 1),
         tuple(held[0] for held in tensors.values()),
     )
     place = tuple(tensors)
     explanation = Note("differ.why.result", {"api": api, "members": len(ranks)})
-    confidence = Confidence.LIKELY if odd is None else Confidence.CERTAIN
+    confidence = Confidence.LIKELY if odd is None and not line.checked else Confidence.CERTAIN
     return Disagreement(
         kind=DisagreementKind.COMMUNICATION,
         step=step,

@@ -270,7 +270,7 @@ class _Case:
             yield from self._first()
             return
         for name, values in self._seen.differ.items():
-            sure = Confidence.LIKELY if odd_ranks(values) is None else Confidence.CERTAIN
+            sure = self._sure(values)
             began = self._began(name)
             if self._updated(name):  # equal_after_an_update_is_meant
                 yield name, sure
@@ -285,6 +285,12 @@ class _Case:
                     yield name, Confidence.POSSIBLE  # norms_before_a_gather_are_replicated
                 elif self._traffic is Traffic.ACTIVATIONS and self._worked_alike(name):
                     yield name, Confidence.POSSIBLE  # norms_that_worked_alike_are_replicated
+
+    def _sure(self, values: Mapping[int, Value]) -> Confidence:
+        """How sure it is that ranks which are meant to be equal are not: somebody stands out, or checksums tell."""
+        tables = [self._replicas[rank].table for rank in values]
+        checked = all(table.on_device and table.checksums for table in tables)
+        return Confidence.CERTAIN if checked or odd_ranks(values) is not None else Confidence.LIKELY
 
     @property
     def _is_minority(self) -> bool:
@@ -324,7 +330,7 @@ class _Case:
             if len(reduced) < _PROVEN and all(reduced):
                 reduced.append(self._reduction_is_recorded(self._seen.step, name))
             if all(reduced):
-                yield name, Confidence.LIKELY if odd is None else Confidence.CERTAIN
+                yield name, self._sure(values)
 
     # -- what is known of one parameter --------------------------------------------------------------------
 

@@ -95,20 +95,19 @@ def _table(found: Disagreement, settings: Settings) -> Table:
     """What each rank holds; those that stand out first."""
     odd = found.odd_ranks or ()
     ranks = sorted(found.per_rank, key=lambda rank: (rank not in odd, rank))
+    alike = len({_shown(other) for other in found.per_rank.values()}) == 1  # six digits do not show it
+    checksums = alike and any(other.checksum for other in found.per_rank.values())
     rows = []
     for rank in ranks if settings.verbose else ranks[:_MOST_RANKS]:
         stat = found.per_rank[rank]
         tone = Tone.BAD if rank in odd else Tone.PLAIN
         values = [stat.max, stat.min, stat.mean, stat.norm]
-        shown = ["-" if value is None else number(float(value)) for value in values]
-        if len({_shown(other) for other in found.per_rank.values()}) == 1:  # six digits do not show it
-            shown = ["-" if value is None else repr(value) for value in values]
+        shown = ["-" if value is None else repr(value) if alike else number(float(value)) for value in values]
+        shown += [stat.checksum or "-"] if checksums else []
         rows.append((Span(format_ranges((rank,)), tone), *(data(value, tone) for value in shown)))
-    return Table(
-        (text("html.agreement.rank", settings.language), "Max", "Min", "Mean", "Norm"),
-        tuple(rows),
-        frozenset({1, 2, 3, 4}),
-    )
+    header: tuple[str, ...] = (text("html.agreement.rank", settings.language), "Max", "Min", "Mean", "Norm")
+    header += (text("label.checksum", settings.language),) if checksums else ()
+    return Table(header, tuple(rows), frozenset({1, 2, 3, 4}))
 
 
 def _shown(stat: object) -> tuple[str, ...]:

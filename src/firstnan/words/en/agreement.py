@@ -93,5 +93,6 @@ AGREEMENT: dict[str, str] = {
     "not_comparable.not_telling": "random, indexing, integer or coarse values",
     "not_comparable.not_reached": "their files cannot be reached",
     "label.differing": "what differs",
+    "label.checksum": "checksum",
     "html.agreement.rank": "rank",
 }

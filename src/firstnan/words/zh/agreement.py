@@ -74,5 +74,6 @@ AGREEMENT: dict[str, str] = {
     "not_comparable.not_telling": "随机、索引、整数或粗粒度的数值",
     "not_comparable.not_reached": "无法读取其文件",
     "label.differing": "不一致处",
+    "label.checksum": "校验和",
     "html.agreement.rank": "rank",
 }
