@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,21 @@ from typing import Any
 from promises import promise
 
 import firstnan
-from firstnan.answer.model import Report, Verdict
+from firstnan.answer.model import Confidence, Report, Verdict
 from firstnan.dump.errors import InputError
 
 Json = Any
+_LENIENT = re.compile(rb"\d{300}|\de\+?\d{3}|\"(Max|Min)\": *[\"\[{]", re.IGNORECASE)
+"""Numbers and texts that the scan reader takes for finite statistics (``read/scan/sweep.py``)."""
 _SHAPE = [89, 97]
 """A size that no tensor of the seeds has."""
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def verdict(data: bytes) -> None:
-    """Another layout of the text changes nothing; a fault at the end is never clean; harmless noise is no anomaly."""
+    """Another layout of the text changes nothing; a fault at the end is never clean; harmless noise is no anomaly and
+    changes no cause; a valid cut is like a raw one; without the statistics of a causing record no other is certain.
+    """
     top = _dump_of(data)
     if top is None:
         return
@@ -38,11 +43,62 @@ def verdict(data: bytes) -> None:
     if first.verdict is Verdict.CLEAN and noisy is not None:
         promise(noisy.verdict is not Verdict.ANOMALY, "an anomaly made of a masked row that was dropped")
     if first.verdict is Verdict.ANOMALY and noisy is not None:
-        promise(noisy.exit_code != 0, "harmless noise makes an anomaly clean and complete")
+        promise(_causes(noisy) == _causes(first), f"noise makes {_causes(noisy)} of {_causes(first)}")
+    _cut(top)
+    _nulled(top, first)
+
+
+def _cut(top: dict[str, Json]) -> None:
+    """A file that ends in forward is cut, whether its JSON is valid or not."""
+    records = dict(list(top["data"].items())[: (len(top["data"]) + 1) // 2])
+    if any("backward" in name or "grad" in name for name in records):
+        return
+    closed = json.dumps({key: value for key, value in top.items() if key != "data"} | {"data": records}, indent=1)
+    valid, raw = _analyzed(closed), _analyzed(closed.rstrip().removesuffix("}").rstrip().removesuffix("}") + ",\n")
+    if valid is None or raw is None:
+        return
+    if Verdict.ANOMALY in (valid.verdict, raw.verdict):
+        promise(_causes(valid) == _causes(raw), f"a valid cut gives {_causes(valid)}, a raw one {_causes(raw)}")
+
+
+def _nulled(top: dict[str, Json], first: Report) -> None:
+    """A causing record without statistics: less sure, not clean and complete, and nothing else for certain."""
+    known = {cause.op_name for cause in first.root_causes}
+    blank = {name: _blank(record) if name in known else record for name, record in top["data"].items()}
+    if blank == top["data"]:
+        return
+    after = _analyzed(json.dumps({**top, "data": blank}, indent=1))
+    if after is None:
+        return
+    promise(after.exit_code != 0, f"clean and complete without the statistics of {known}")
+    sure = [c.op_name for c in after.root_causes if c.mechanism.confidence is Confidence.CERTAIN]
+    fresh = [name for name in sure if _operator(name) not in map(_operator, known)]
+    promise(not fresh, f"without the statistics of {known}, {fresh} is certain")
+
+
+def _operator(name: str) -> str:
+    """A record name without numbers: the same fault may come again in the next call."""
+    return ".".join(part for part in name.split(".") if not part.isdigit())
+
+
+def _blank(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_blank(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _blank(item) for key, item in value.items()}
+    return found | dict.fromkeys(("Max", "Min", "Mean", "Norm")) if "Max" in value else found
+
+
+def _causes(report: Report) -> tuple[object, ...]:
+    return report.verdict, [(c.rank, c.op_name) for c in report.root_causes]
 
 
 def _dump_of(data: bytes) -> dict[str, Json] | None:
-    """The input as a dump with records that are objects; None where it is none."""
+    """The input as a dump with records that are objects; None where it is none, or holds numbers that the scan reader
+    takes for finite (``read/scan/sweep.py``)."""
+    if _LENIENT.search(data):
+        return None
     try:
         top = json.loads(data)
     except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_runs import INF, NAN, Rank, Run, blank, named, p2p_op, t, the_cause
 
 from firstnan.answer.model import RankState, Report, Verdict, Where
@@ -563,3 +564,18 @@ def test_gradients_after_backward_of_a_sound_peer_are_a_cause(tmp_path: Path) ->
         value = NAN if number else 1.0
         norm = mine.op("Torch.linalg.vector_norm", [t(value, shape=(8, 8))], [t(value, shape=())])
     assert named(run.analyze(tmp_path)) == [(1, norm)]
+
+
+@pytest.mark.parametrize("returned", [True, False])
+def test_a_call_that_did_not_return_drops_nothing(returned: bool, tmp_path: Path) -> None:
+    """The run went on behind it (the exception was caught): nobody saw the value dropped."""
+    run = Run()
+    rank = run.rank(0)
+    exp = rank.op("Torch.exp", [t(200.0)], [t(INF, 1.0)])
+    call = rank.all_reduce(t(INF, 1.0), t(1.0), (0,))
+    if not returned:
+        rank.data[call].pop("output")
+    with rank.module("fc", "Linear", [t(1.0)], [t(1.0)]):
+        rank.op("Functional.linear", [t(1.0), t(0.5)], [t(1.0)])
+    report = run.analyze(tmp_path)
+    assert named(report) == ([] if returned else [(0, exp)])

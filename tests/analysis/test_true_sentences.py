@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import INF, NAN, Rank, Run, batch, t, the_cause
 
+import firstnan
 from firstnan.answer.model import Note, Report
 from firstnan.dump.language import Language
 from firstnan.words import text
@@ -200,3 +201,79 @@ def test_results_left_out_on_purpose_are_not_said_to_have_raised(tmp_path: Path)
     for _ in range(3):
         del mine.data[mine.op("Torch.relu", [t(1.0)], [])]["output"]
     assert [problem.kind.value for problem in run.analyze(tmp_path).input.problems] == ["inputs_only"]
+
+
+# --- "the loss is finite and the gradients are not" ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["the loss is recorded", "it is not"])
+def test_that_the_loss_is_finite_is_said_where_it_is_recorded(recorded: bool, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    root = rank.op("Torch.sqrt", [t(1.0, 0.0)], [t(1.0, 0.0)])
+    if recorded:
+        loss = rank.op("Torch.sum", [t(1.0, 0.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    rank.backward(root, [t(1.0)], [t(INF, 0.0)])
+    found = keys(run.analyze(tmp_path))
+    assert ("story.gradient" in found, "story.gradient_alone" in found) == (recorded, not recorded)
+
+
+# --- "in step N the parameters of this module were finite: the update after it made them bad" ------------------------
+
+
+def step_of(rank: Rank, weight: object, *, blind: bool = False) -> None:
+    weighted(rank, weight)
+    if blind:
+        rank.op("Torch.exp", [t(None, None)], [t(None, None)])
+
+
+@pytest.mark.parametrize("case", ["seen", "a gap", "another rank", "without statistics", "cut"])
+def test_that_a_parameter_was_fine_is_said_where_the_step_before_shows_it(case: str, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        if case != "another rank" or number == 1:
+            step_of(run.rank(number), t(0.5, shape=(8, 8)), blind=case == "without statistics")
+        step_of(run.rank(number, 2 if case == "a gap" else 1), WEIGHT if number == 0 else t(0.5, shape=(8, 8)))
+    root = run.write(tmp_path)
+    if case == "cut":
+        path = root / "step0" / "rank0" / "dump.json"
+        path.write_text(path.read_text().rstrip().removesuffix("}").rstrip().removesuffix("}"))
+    report = firstnan.analyze(root, firstnan.Options(jobs=1))
+    assert the_cause(report).rank == 0
+    assert ("evidence.parameter_was_fine" in keys(report)) is (case == "seen")
+
+
+# --- "the same operator with inputs of the same size is finite on ..." -----------------------------------------------
+
+
+@pytest.mark.parametrize("peer", ["finite", "no result", "no tensor", "bad", "other inputs"])
+def test_that_a_peer_is_finite_is_said_where_its_result_is(peer: str, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        read = t(500.0) if number and peer == "other inputs" else t(1.0)
+        given = {"no tensor": [], "bad": [t(NAN)]}.get(peer, [t(1.0)]) if number else [t(NAN)]
+        name = rank.op("Torch.custom_kernel", [read, read], given)
+        if number and peer == "no result":
+            rank.data[name].pop("output")
+        if given == [t(NAN)] or not number:
+            total = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+            rank.backward(total, [t(1.0, shape=())], [t(NAN)])
+    assert ("evidence.peers_finite" in keys(run.analyze(tmp_path))) is (peer == "finite")
+
+
+# --- "the sum of the members' largest values is beyond the dtype" ----------------------------------------------------
+
+
+def test_a_reduction_of_infinities_is_not_said_to_overflow(tmp_path: Path) -> None:
+    """What was infinite when it went in; the call did not return, and the other member has no dump."""
+    run = Run()
+    rank = run.rank(0)
+    call = rank.all_reduce(t(INF, -200.0, dtype="float16"), t(1.0), (0, 1))
+    rank.data[call].pop("output")
+    linear = rank.op("Functional.linear", [t(1.0), t(0.5, shape=(8, 8))], [t(1.0)])
+    rank.backward(linear, [t(NAN)], [t(NAN)])
+    report = run.analyze(tmp_path)
+    assert report.root_causes
+    assert "why.reduction_overflow" not in keys(report)

@@ -150,7 +150,7 @@ def reached_bound(call: MatchedCall) -> float | None:
     total = 0.0
     for fact in call.members.values():
         values = [magnitude(t.max, t.min) for t in fact.call.sent]
-        if any(v is None for v in values):
-            return None
+        if any(v is None or not math.isfinite(v) for v in values):
+            return None  # what is infinite when it goes in does not overflow on the way
         total += max((v for v in values if v is not None), default=0.0)
     return total

@@ -16,6 +16,7 @@ from firstnan.answer.model import Confidence, MechanismKind, Note, Report, RootC
 from firstnan.causes.mechanisms.device_fault_suspected import device_fault_suspected
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
 from firstnan.operators.bounds import largest
 from firstnan.operators.table import Rulebook
 
@@ -57,8 +58,11 @@ def _is_open(cause: RootCause) -> bool:
 
 def is_finite_peer(here: Record, there: Record) -> bool:
     """same_operator_same_inputs, with a finite result there."""
-    if len(here.inputs) != len(there.inputs) or any(t.state.is_bad or t.state.is_unknown for t in there.outputs):
+    given = [tensor for tensor in there.outputs if tensor.is_floating]
+    if len(here.inputs) != len(there.inputs) or any(tensor.state is not ValueState.FINITE for tensor in given):
         return False
+    if not given or there.distrusted:
+        return False  # the call raised there, or the file is cut in it
     return all(_alike(a, b) for a, b in zip(here.inputs, there.inputs, strict=True))
 
 

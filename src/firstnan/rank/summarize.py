@@ -11,6 +11,7 @@ from firstnan.answer.model import RunUp, SymptomKind
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.dump.ranges import packed
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import (
     CommCall,
@@ -97,6 +98,7 @@ def suspected(
         bad_inputs=bad_inputs,
         benign=dict(flow.legality.suppressed),
         symptoms=tuple(sorted(symptoms, key=lambda symptom: symptom.index)),
+        loss_is_finite=_loss_is_finite(flow),
         last_backward=flow.structure.last_backward,
         disproved=disproved,
         last_api=_last_api(view),
@@ -282,6 +284,13 @@ def _side(tensors: tuple[TensorStat, ...], flow: Flow, index: int, bad: Mapping[
         return Side.CLEAN
     flagged = bad.get(index) and not any(t.state.is_bad for t in (*record.inputs, *flow.calls[index][0].sent))
     return Side.BAD if flagged else Side.UNKNOWN
+
+
+def _loss_is_finite(flow: Flow) -> bool:
+    """A scalar from which backward starts is recorded, and all of them are finite."""
+    records = (flow.structure.by_name.get(name) for name in flow.structure.losses)
+    scalars = [t for r in records if r is not None for t in r.outputs if t.shape == ()]
+    return bool(scalars) and all(tensor.state is ValueState.FINITE for tensor in scalars)
 
 
 _NORM_APIS = frozenset({"norm", "vector_norm", "_foreach_norm", "clip_grad_norm", "matrix_norm"})

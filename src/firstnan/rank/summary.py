@@ -107,6 +107,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     benign: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """rule -> (count, first example)"""
     symptoms: tuple[SymptomFact, ...] = ()
+    loss_is_finite: bool = False
+    """True: the loss is recorded and finite."""
     last_backward: int | None = None
     suspect: int | None = None
     """Index of the first record that could matter; None: there is none."""

@@ -22,7 +22,7 @@ from firstnan.answer.model import (
 )
 from firstnan.causes.loss_scaler import is_after_forward
 from firstnan.causes.step_answer import StepAnswer
-from firstnan.dump.problems import Problem, ProblemKind
+from firstnan.dump.problems import BLIND, Problem, ProblemKind
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.rank.summary import RankSummary
@@ -146,21 +146,29 @@ def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[tuple[RootC
 
 
 def _with_history(cause: RootCause, before: StepAnswer | None) -> RootCause:
-    if cause.where is not Where.PARAMETER:
-        return cause
+    note = _history(cause, before) if cause.where is Where.PARAMETER else None
+    return cause if note is None else replace(cause, evidence=(*cause.evidence, note))
+
+
+def _history(cause: RootCause, before: StepAnswer | None) -> Note | None:
+    """What the step before tells of a bad parameter; None where it does not show the parameter's rank, or is not the
+    one before."""
     if before is None:
-        note = Note("evidence.parameter_from_start")
-    else:
-        gradient = next((s for s in _symptoms(before) if s.kind is not SymptomKind.PARAMETER), None)
-        note = (
-            Note("evidence.parameter_was_fine", {"step": before.step})
-            if gradient is None
-            else Note(
-                "evidence.gradients_before",
-                {"step": before.step, "rank": gradient.rank, "op_name": gradient.op_name},
-            )
+        return Note("evidence.parameter_from_start")
+    gradients = (s for s in _symptoms(before) if s.kind in (SymptomKind.GRADIENT, SymptomKind.GRAD_NORM))
+    gradient = next(gradients, None)
+    if gradient is not None:
+        return Note(
+            "evidence.gradients_before",
+            {"step": before.step, "rank": gradient.rank, "op_name": gradient.op_name},
         )
-    return replace(cause, evidence=(*cause.evidence, note))
+    summary = before.summaries.get(cause.rank)
+    is_seen = summary is not None and summary.records and summary.judged and not summary.truncated
+    if summary is None or not is_seen or before.step + 1 != cause.step:
+        return None
+    if _symptoms(before) or any(problem.kind in BLIND for problem in summary.problems):
+        return None
+    return Note("evidence.parameter_was_fine", {"step": before.step})
 
 
 def _contained(answers: Sequence[StepAnswer]) -> list[Contained]:
@@ -237,7 +245,8 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
     elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):
         notes.append(Note("story.after_backward"))
     elif SymptomKind.GRADIENT in kinds:
-        notes.append(Note("story.gradient"))
+        is_seen = all(answer.summaries[c.rank].loss_is_finite for c in answer.causes if c.rank in answer.summaries)
+        notes.append(Note("story.gradient" if is_seen else "story.gradient_alone"))
     elif SymptomKind.GRAD_NORM in kinds:
         notes.append(Note("story.grad_norm"))
     elif SymptomKind.PARAMETER in kinds:

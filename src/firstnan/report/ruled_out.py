@@ -23,6 +23,7 @@ from firstnan.answer.model import (
 _STORY_OF_A_BEGINNING = (
     "story.forward",
     "story.gradient",
+    "story.gradient_alone",
     "story.gradient_partly_seen",
     "story.reduction",
     "story.after_backward",

@@ -4,6 +4,8 @@ Rules, each tested under its name:
 
 ``contained_garbage_is_no_source``
     NaN in unwritten slots may travel through a collective and be dropped on every member: nothing live.
+``a_call_that_did_not_return_drops_nothing``
+    Where a rank put a bad value into a call of which no result is recorded, the value was on its way.
 ``garbage_beside_a_fault_is_no_source``
     ... also where another member passes a live value through the same call that it had before: what goes on there is
     its own.
@@ -36,7 +38,7 @@ def live_calls(summaries: Mapping[int, RankSummary], matching: Matching) -> froz
         bad = {rank: f for rank, f in call.members.items() if Side.BAD in (f.sent, f.received)}
         if not bad:
             continue
-        if any(f.after_backward or f.onward & LIVE_ENDINGS for f in bad.values()):
+        if any(f.after_backward or f.onward & LIVE_ENDINGS or _did_not_return(f) for f in bad.values()):
             live.add(position)
         if any(summaries[rank].outlasts(fact) for rank, fact in call.members.items()):
             live.add(position)
@@ -140,13 +142,19 @@ def _goes_on_by_itself(event: Event, rank: int, summaries: Mapping[int, RankSumm
                 return True
             onto = [index for reader in readers for index in reader.communications]
             if Side.BAD in (fact.sent, fact.received):
-                if fact.after_backward or fact.onward & LIVE_ENDINGS or summaries[member].outlasts(fact):
+                ends = fact.after_backward or fact.onward & LIVE_ENDINGS or _did_not_return(fact)
+                if ends or summaries[member].outlasts(fact):
                     return True
                 onto += fact.next_calls
             after = {p for index in onto for p in matching.of.get((member, index), ())} - seen
             seen |= after
             queue += after
     return False
+
+
+def _did_not_return(fact: CommFact) -> bool:
+    """a_call_that_did_not_return_drops_nothing."""
+    return fact.sent is Side.BAD and not fact.call.finished
 
 
 def _had_its_own(summary: RankSummary, fact: CommFact, rank: int, matching: Matching) -> bool:

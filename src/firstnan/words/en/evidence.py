@@ -181,6 +181,7 @@ EVIDENCE: dict[str, str] = {
     "story.loss": "The loss is non-finite: the forward pass is broken, and every gradient with it.",
     "story.forward": "It began in the forward pass, and the gradients follow.",
     "story.gradient": "The loss is finite and the gradients are not: it began in the backward pass.",
+    "story.gradient_alone": "Gradients are non-finite, and nothing before them is: it began in the backward pass.",
     "story.gradient_partly_seen": (
         "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} is not in the "
         "dump, so the dump does not show whether it began in forward or backward."

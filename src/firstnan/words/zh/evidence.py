@@ -138,6 +138,7 @@ EVIDENCE: dict[str, str] = {
     "story.loss": "loss 不是有限值：前向已异常，所有梯度随之异常。",
     "story.forward": "问题始于前向，梯度随之异常。",
     "story.gradient": "loss 有限而梯度不是：问题始于反向。",
+    "story.gradient_alone": "梯度非有限，而之前没有非有限值：异常始于反向。",
     "story.gradient_partly_seen": (
         "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此无法判断始于前向还是反向。"
     ),
