@@ -219,6 +219,21 @@ def test_ranks_that_work_alone_are_replicas(tmp_path: Path) -> None:
     assert (found.mechanism, found.confidence) == (DisagreementMechanism.REDUCTION_MISSING, Confidence.POSSIBLE)
 
 
+def test_replicas_that_are_averaged_every_second_step_are_no_finding(tmp_path: Path) -> None:
+    """Local SGD: they leave each other and meet again on purpose."""
+
+    def edit(step: int, rank: int, records: Json) -> None:
+        if step % 2 == 0:
+            return
+        for name in (*MODULES, *NORMS):
+            held = records[f"Module.{name}.Linear.forward.0"]["parameters"]
+            for key in held:
+                held[key] = tensor("own", name, key, step, rank, shape=tuple(held[key]["shape"]))
+
+    assert analysed(write(tmp_path, world=2, steps=5, edit=edit)).disagreements == ()
+    assert analysed(write(tmp_path / "three", world=3, steps=5, edit=edit)).disagreements == ()
+
+
 def test_a_module_that_works_on_what_came_from_others_is_no_replica(tmp_path: Path) -> None:
     """An expert: what it takes in was sent by all_to_all, which left no record."""
 

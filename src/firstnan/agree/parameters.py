@@ -7,7 +7,7 @@ Rules, each tested under its name:
     reduced, or a memory cell changed. The set is a set of replicas by its other parameters.
 ``equal_after_an_update_is_meant``
     A parameter that changed between two dumped steps and was equal in both is meant to be equal, whatever else the
-    ranks do together.
+    ranks do together. Not if it differed in between: replicas that are averaged every few steps part on purpose.
 ``one_seed_is_no_replica``
     Ranks that exchange activations and began with everything equal hold parts that were initialised alike: nothing is
     said when they drift apart, unless a sister of the same module stays equal (experts) or a majority is left.
@@ -351,8 +351,10 @@ class _Case:
         A vector of ones does not count as the first of them: what an optimizer makes of it in one update takes so few
         values that different vectors often have the same statistics.
         """
-        values = {seen.value(name) for seen in self._set.past if name in seen.equal}
-        return name in self._set.past[-1].equal and len(values) > 1
+        past = self._set.past
+        values = {seen.value(name) for seen in past if name in seen.equal}
+        parted = any(name in seen.differ for seen in past)  # and met again: averaged every few steps
+        return name in past[-1].equal and len(values) > 1 and not parted
 
     @property
     def _is_deliberate(self) -> bool:
