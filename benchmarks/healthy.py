@@ -1,9 +1,10 @@
 """Healthy runs of other people's models have to be clean: trains a step of each under MSProbe and analyses the dump.
 
-    python benchmarks/healthy.py [--families NAME ...] [--levels L0 L1 mix] [--keep DIR]
+    python benchmarks/healthy.py [--families NAME ...] [--levels L0 L1 mix] [--keep DIR] [--evaluate]
 
 Needs torch, transformers and mindstudio-probe; diffusers where it is there. Every family is a tiny model with random
-weights: a forward pass on padded batches, a loss, backward, clipping, and a step of the optimizer. Each run must be
+weights: a forward pass on padded batches, a loss, backward, clipping, and a step of the optimizer; with ``--evaluate``
+a forward pass without gradients in place of it, and some tokens drawn where the model can. Each run must be
 ``clean``, complete, exit code 0. A family that this version of a library cannot build is told and does not count.
 Exit code 1 when a run was not clean.
 """
@@ -194,19 +195,24 @@ def loss_of(output: Any) -> torch.Tensor:
     return next(v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()).float().square().mean()
 
 
-def train(family: Family, level: str, folder: Path) -> None:
-    """One step of training, dumped into a folder."""
+def debugger_of(level: str, folder: Path) -> Any:
+    """What dumps a run into a folder."""
     from msprobe.pytorch import PrecisionDebugger
 
-    torch.manual_seed(len(family.name))
-    model, batch = family.make()
-    model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     statistics = {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"}
     config = {"task": "statistics", "dump_path": str(folder), "rank": [], "step": [], "level": level}
     path = folder.with_suffix(".config.json")
     path.write_text(json.dumps({**config, "async_dump": False, "statistics": statistics}), encoding="utf-8")
-    debugger = PrecisionDebugger(config_path=str(path))
+    return PrecisionDebugger(config_path=str(path))
+
+
+def train(family: Family, level: str, folder: Path) -> None:
+    """One step of training, dumped into a folder."""
+    torch.manual_seed(len(family.name))
+    model, batch = family.make()
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    debugger = debugger_of(level, folder)
     debugger.start(model=model)
     loss_of(model(**batch)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -215,20 +221,38 @@ def train(family: Family, level: str, folder: Path) -> None:
     debugger.step()
 
 
-def _train_apart(family: Family, level: str, folder: Path, words: Path) -> None:
-    """:func:`train` in a child process; what is said goes to a file."""
+def evaluate(family: Family, level: str, folder: Path) -> None:
+    """A forward pass without gradients, and a few tokens that are drawn, dumped into a folder."""
+    torch.manual_seed(len(family.name))
+    model, batch = family.make()
+    model.eval()
+    debugger = debugger_of(level, folder)
+    debugger.start(model=model)
+    with torch.no_grad():
+        loss_of(model(**batch))
+        if getattr(model, "can_generate", lambda: False)() and "input_ids" in batch:
+            asked = {key: batch[key] for key in ("input_ids", "attention_mask")}
+            model.generate(**asked, max_new_tokens=3, do_sample=True, top_k=20)
+    debugger.stop()
+    debugger.step()
+
+
+def _run_apart(
+    work: Callable[[Family, str, Path], None], family: Family, level: str, folder: Path, words: Path
+) -> None:
+    """:func:`train` or :func:`evaluate` in a child process; what is said goes to a file."""
     with words.open("w", encoding="utf-8") as file:
         for descriptor in (1, 2):
             os.dup2(file.fileno(), descriptor)
         warnings.simplefilter("ignore")
-        train(family, level, folder)
+        work(family, level, folder)
 
 
-def run(family: Family, level: str, keep: Path) -> Outcome:
-    """Trains in a child process (MSProbe patches torch for good) and analyses what it dumped."""
+def run(family: Family, level: str, keep: Path, work: Callable[[Family, str, Path], None] = train) -> Outcome:
+    """Trains or evaluates in a child process (MSProbe patches torch for good) and analyses what it dumped."""
     folder = keep / f"{family.name}-{level}"
     words = folder.with_suffix(".log")
-    child = multiprocessing.get_context("fork").Process(target=_train_apart, args=(family, level, folder, words))
+    child = multiprocessing.get_context("fork").Process(target=_run_apart, args=(work, family, level, folder, words))
     child.start()
     child.join()
     if child.exitcode:
@@ -250,6 +274,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--families", nargs="+", help="default: all")
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=LEVELS)
     parser.add_argument("--keep", type=Path, help="folder for the dumps; default: they are removed")
+    parser.add_argument(
+        "--evaluate", action="store_true", help="a forward pass without gradients, in place of training"
+    )
     asked = parser.parse_args(arguments)
     chosen = [family for family in families() if not asked.families or family.name in asked.families]
     torch.set_num_threads(1)
@@ -263,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         keep.mkdir(parents=True, exist_ok=True)
         for family in chosen:
             for level in asked.levels:
-                outcome = run(family, level, keep)
+                outcome = run(family, level, keep, evaluate if asked.evaluate else train)
                 outcomes.append(outcome)
                 if not outcome.clean:
                     word = "NOT CLEAN" if outcome.built else "not built"

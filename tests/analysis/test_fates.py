@@ -114,7 +114,7 @@ def test_the_line_tells_the_accounts_that_are_not_empty(tmp_path: Path) -> None:
     rank.op("Torch.nan_to_num", [t(NAN)], [t(1.0)])
     trained(rank)
     report = run.analyze(tmp_path)
-    assert plain(accounts_line(report.accounts, Settings().language)) == "2 values: 2 dropped"
+    assert plain(accounts_line(report.accounts, Settings().language)) == "2 dropped"
 
 
 def test_every_fate_has_an_account() -> None:
@@ -150,3 +150,15 @@ def test_open_values_are_named(tmp_path: Path) -> None:
             names.append(rank.op("Torch.log", [t(1.0, -1.0, shape=(size,))], [t(NAN, shape=(size,))]))
     (told,) = [p for p in run.analyze(tmp_path).input.problems if p.kind.value == "open_values"]
     assert told.detail == f"5 values (first: {', '.join(names[:3])})"
+
+
+def test_an_open_value_is_not_told_as_contained(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("model", "Model", [t(1.0)], [t(3, 0, dtype="int64", grad=False)]):
+        rank.op("Torch.log", [t(1.0, -1.0, shape=(5,))], [t(NAN, shape=(5,))])
+        dropped = rank.op("Torch.sqrt", [t(1.0, -1.0, shape=(6,))], [t(NAN, shape=(6,))])
+        rank.op("Torch.nan_to_num", [t(NAN, shape=(6,))], [t(1.0, shape=(6,))])
+    report = run.analyze(tmp_path)
+    assert [one.op_name for one in report.contained] == [dropped]
+    assert fates(report) == {Fate.NO_READER: 1, Fate.SELECTED: 2}

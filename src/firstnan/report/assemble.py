@@ -182,6 +182,8 @@ def _contained(answers: Sequence[StepAnswer]) -> list[Contained]:
             for event in summary.events:
                 if is_live(event, rank, answer.matching, answer.spread.live_calls):
                     break
+                if event.is_open:
+                    continue  # told as open (:mod:`firstnan.report.accounts`)
                 closer = {"closer": event.closer} if event.closer else {}
                 reason = Note("reason.contained" if event.closer else "reason.unread", closer)
                 found.append(Contained(answer.step, rank, event.record.name.full, event.index, reason))

@@ -136,6 +136,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """Entries: record indices of earlier asynchronous or P2P receives whose recorded result may be stale."""
     hidden: tuple[str, ...] = ()
     """Operators of the same module that construct.json lists and the dump left out: one of them may have made it."""
+    is_open: bool = False
+    """True: nothing shows what became of its value."""
     opens_pass: bool = False
     """True: the first record of the dump, or the first of backward: what came before stands elsewhere."""
     after_backward: bool = False

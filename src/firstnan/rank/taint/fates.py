@@ -26,7 +26,7 @@ from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Tally
 from firstnan.rank.taint.legality import BUFFER_ARGUMENT, fate_of_passed
-from firstnan.rank.taint.sinks import Outcome
+from firstnan.rank.taint.sinks import Outcome, is_settled
 
 FIRST_LOOK = "first_look"
 """Stands for the rules of the first look (:mod:`firstnan.rank.suspects`), where it passed values over one by one."""
@@ -160,8 +160,7 @@ def _unread(flow: Flow, index: int) -> _Known:
     """an_unread_value_needs_a_backward_pass."""
     if index in flow.closed:
         return _Known(Fate.IN_MODULE)
-    is_shown = flow.structure.last_backward is not None and index < flow.structure.last_backward
-    return _Known(Fate.UNREAD if is_shown else Fate.NO_READER)
+    return _Known(Fate.UNREAD if is_settled(flow, index) else Fate.NO_READER)
 
 
 def _legal(flow: Flow, record: Record, tensor: TensorStat, own: _Known | None) -> _Known | None:

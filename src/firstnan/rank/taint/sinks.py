@@ -137,6 +137,12 @@ def left_out(flow: Flow, found: Mapping[int, Outcome]) -> bool:
     return not is_settled or any(found[event.index].endings & LIVE_ENDINGS for event in births)
 
 
+def is_settled(flow: Flow, index: int) -> bool:
+    """Whether it shows that a value which nobody reads is gone: by the module around it, or by a backward pass."""
+    last = flow.structure.last_backward
+    return index in flow.closed or (last is not None and index < last)
+
+
 def _goes_on(flow: Flow, outcome: Outcome, event: Event) -> bool:
     """Somewhere, or it stands where values go on by what the records do not tell."""
     goes_on = outcome.calls or outcome.swallowed or outcome.endings - {Ending.SELECTED, Ending.UNREAD, Ending.ISLAND}
@@ -221,6 +227,7 @@ def _finish(
         follows_ruled_out=writer is not None and writer.name.full in flow.excluded,
         pending=pending,
         hidden=hidden,
+        is_open=Ending.OPEN in endings or (Ending.UNREAD in endings and not is_settled(flow, event.index)),
         opens_pass=_opens_micro_batch(flow, event),
         after_backward=_reads_gradients(flow, event),
         module=structure.module_path(event.record.name.full),

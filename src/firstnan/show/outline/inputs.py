@@ -121,8 +121,7 @@ def accounts_line(accounts: Accounts, language: Language) -> Line:
         for account in Account
         if (count := balance.of(account))
     ]
-    listed = Words(text("label.comma", language).join(parts))
-    return sentence("label.accounts_sum", language, values=accounts.values, parts=listed)
+    return (Span(text("label.comma", language).join(parts), is_data=True),)
 
 
 def _names(problems: Sequence[Problem]) -> list[str]:

@@ -305,7 +305,6 @@ REPORT: dict[str, str] = {
     "label.read": "read",
     "label.read_amount": "step {steps}; {ranks}; {records} records, {size}",
     "label.accounts": "NaN and Inf",
-    "label.accounts_sum": "{values} values: {parts}",
     "label.accounts_part": "{count} {account}",
     "label.missing_ranks": "absent ranks",
     "label.ignored": "ignored",

@@ -268,7 +268,6 @@ REPORT: dict[str, str] = {
     "label.read": "已读取",
     "label.read_amount": "step {steps}；{ranks}；{records} 条记录，{size}",
     "label.accounts": "NaN 与 Inf",
-    "label.accounts_sum": "共 {values} 个值：{parts}",
     "label.accounts_part": "{account} {count}",
     "label.missing_ranks": "缺失 rank",
     "label.ignored": "忽略",
