@@ -234,3 +234,29 @@ def test_an_unread_scalar_is_a_metric(grad: bool, shape: tuple[int, ...], code: 
     assert report.exit_code == code
     named = [p.detail for p in report.input.problems if p.kind.value == "open_values"]
     assert named == ([f"1 value (first: {metric})"] if code == 4 else [])
+
+
+@pytest.mark.parametrize(("least", "code"), [(-(2.0**63), 0), (-5.0, 1)], ids=["limit", "other integers"])
+def test_a_cast_to_integers_drops(least: float, code: int, tmp_path: Path) -> None:
+    """The buckets of relative positions: log(0) is cast to an integer, and the cast leaves no record."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.log", [t(2.0, 0.0, grad=False)], [t(0.6, -INF, grad=False)])
+    rank.op("Tensor.__radd__", [t(3, least, dtype="int64", grad=False), 1], [t(4, 1, dtype="int64", grad=False)])
+    rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    assert run.analyze(tmp_path).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("grad", "first", "code"), [(False, True, 0), (True, True, 1), (False, False, 1)], ids=["", "gradient", "written"]
+)
+def test_a_buffer_of_minus_inf_is_filled(grad: bool, first: bool, code: int, tmp_path: Path) -> None:
+    """Generation allows some tokens alone: the ``full`` leaves no record. What is written somewhere is no buffer."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.relu", [t(1.0, grad=False)], [t(1.0, grad=False)])
+    filled = t(-INF, -INF, grad=grad)
+    target, value = (filled, 0.0) if first else (t(1.0, grad=False), filled)
+    rank.op("Tensor.__setitem__", [target, 1, value], [])
+    rank.op("Functional.softmax", [t(0.0, -INF, grad=grad)], [t(1.0, 0.0, grad=grad)])
+    assert run.analyze(tmp_path).exit_code == code

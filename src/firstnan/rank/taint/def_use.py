@@ -71,7 +71,7 @@ from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.events import Event, EventKind, Value
 from firstnan.rank.taint.islands import VIEWS, Beginning, Trial, end_of_call
-from firstnan.rank.taint.legality import Legality, read_tensors, sums_up, written_tensors
+from firstnan.rank.taint.legality import PARTIAL_OVERWRITES, Legality, read_tensors, sums_up, written_tensors
 from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.taint.shelf import SEARCH, Shelf
@@ -80,8 +80,6 @@ from firstnan.rank.taint.writers import FiniteWriters
 
 OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
 """Operators that write into their first argument."""
-PARTIAL_OVERWRITES = ("__setitem__", "index_put", "masked_scatter")
-"""Those of them that write into chosen places."""
 LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
 LAST_LOOKS = 8

@@ -6,6 +6,12 @@ function               removes
 :func:`read_tensors`   receive buffers, `out=` buffers and the inputs of initialisers: content before the call
 :class:`Legality`      -Inf that masks wrote or that came from outside in mask form, and what inherits it
 =====================  ====================================================================================
+
+Rules, each tested under its name:
+
+``a_buffer_of_minus_inf_is_filled``
+    A tensor of nothing but -Inf, which needs no gradient and into which a record writes: the scores of all tokens but
+    some, in generation. The ``full`` that made it leaves no record.
 """
 
 from __future__ import annotations
@@ -22,6 +28,8 @@ from firstnan.operators.table import ABSORBS, UNMASKED, OperatorKind, Rulebook, 
 
 MAX_ILLEGAL = 32
 """Illegal -Inf tensors that are remembered for recognising them after a cast."""
+PARTIAL_OVERWRITES = ("__setitem__", "index_put", "masked_scatter")
+"""Operators that write into chosen places of their first argument."""
 INHERITED = "inherited_minus_inf"
 """The rule of a -Inf that is passed on."""
 IMPOSSIBLE = "holds_no_such_value"
@@ -64,6 +72,12 @@ def _is_absorbed(record: Record, book: Rulebook) -> bool:
         return False
     given = [tensor for tensor in record.outputs if tensor.is_floating]
     return bool(given) and all(tensor.state is ValueState.FINITE for tensor in given)
+
+
+def _is_filled_buffer(record: Record, tensor: TensorStat) -> bool:
+    """a_buffer_of_minus_inf_is_filled."""
+    is_target = tensor is record.inputs[0] and short_api(record.name) in PARTIAL_OVERWRITES and not record.outputs
+    return is_target and tensor.max == -math.inf and not tensor.requires_grad
 
 
 def _never(*_: object) -> bool:
@@ -126,6 +140,8 @@ class Legality:
         if self.book.computes(api, *UNMASKED):
             return False
         if not FILLERS.isdisjoint(self.left_out_around(record)) or _is_absorbed(record, self.book):
+            return True
+        if _is_filled_buffer(record, tensor):
             return True
         return tensor.max != -math.inf and not self.book.is_mask_free(api)
 

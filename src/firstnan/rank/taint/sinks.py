@@ -8,6 +8,9 @@ Rules, each tested under its name:
 ``an_unread_scalar_is_a_metric``
     In a run without backward (evaluation), a scalar that needs no gradient, was made of finite values and is read by
     nobody is a metric: open, and no output of the model.
+``a_cast_to_integers_drops``
+    What a cast without a record turned into the largest or smallest integer is none any more: the next reader of that
+    size shows it (the buckets of relative positions, log(0) among them).
 ``a_flat_shard_is_a_parameter``
     A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
 """
@@ -32,6 +35,8 @@ from firstnan.rank.taint.links import is_at_the_door
 from firstnan.rank.taint.module_dumps import module_around
 from firstnan.rank.taint.writers import FiniteWriters
 
+INTEGER_LIMITS = frozenset({2**31 - 1, 2**31, 2**63 - 1, 2**63})
+"""Absolute values of the largest and the smallest integers, which an infinity becomes."""
 NEAR_FORWARD = 64
 """Records within which the batch of a later micro-batch reaches the model."""
 FIRST_RECORDS = 8
@@ -304,11 +309,23 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         slots = any(role(call.api).result is Result.EXCHANGED for call in flow.calls.get(record.index, ()))
-        if (
-            structure.last_backward is None and not slots and not _is_metric(flow, record)
-        ):  # unwritten slots of exchanged buffers are dropped later
+        ends_forward = structure.last_backward is None and not slots  # unwritten slots of exchanges are dropped later
+        if ends_forward and _became_integers(flow, record):
+            return Ending.SELECTED
+        if ends_forward and not _is_metric(flow, record):
             return Ending.OUTPUT
     return Ending.BEYOND if is_near else Ending.UNREAD
+
+
+def _became_integers(flow: Flow, record: Record) -> bool:
+    """a_cast_to_integers_drops."""
+    sizes = {tensor.numel for tensor in record.outputs if tensor.state.is_bad}
+    for later in flow.records[record.index + 1 : record.index + 1 + NEAR_FORWARD]:
+        for tensor in later.inputs:
+            is_integer = tensor.dtype.startswith("int") and tensor.numel in sizes
+            if is_integer and any(abs(n) in INTEGER_LIMITS for n in (tensor.max, tensor.min) if n is not None):
+                return True
+    return False
 
 
 def _starts_backward(flow: Flow, record: Record) -> bool:
