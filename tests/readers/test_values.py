@@ -96,15 +96,20 @@ def test_all_fields_of_a_tensor(stat: Any) -> None:
         pytest.param(bare(is_nan_index=2), id="is_nan_placeholder"),
         pytest.param(tensor(None, None), id="null"),
         pytest.param(tensor(None, None, "torch.float8_e4m3fn"), id="float8"),
-        pytest.param({**tensor(None, None), "type": "torch.distributed._functional_collectives.AsyncCollectiveTensor"},
-                     id="async_collective_tensor"),
     ],
-)  # fmt: skip
+)
 def test_no_statistics_is_unknown_and_told(dump: Any, raw: dict[str, Any]) -> None:
     found = dump({"Torch.a.0.forward": forward([tensor()], output=[raw])})
     assert found.records[0].outputs[0].state is ValueState.UNKNOWN
     assert kinds(found.problems) == [ProblemKind.PARTLY_NO_STATISTICS]
     assert not found.problems[0].judged
+
+
+def test_a_view_of_what_is_on_its_way_is_unknown_and_told_apart(dump: Any) -> None:
+    raw = {**tensor(None, None), "type": "torch.distributed._functional_collectives.AsyncCollectiveTensor"}
+    found = dump({"Torch.a.0.forward": forward([tensor()], output=[raw])})
+    assert found.records[0].outputs[0].state is ValueState.UNKNOWN
+    assert kinds(found.problems) == [ProblemKind.SETTLED_OPERANDS]
 
 
 def test_a_fake_tensor_is_unknown_and_hides_nothing(dump: Any) -> None:
