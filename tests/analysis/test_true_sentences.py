@@ -277,3 +277,42 @@ def test_a_reduction_of_infinities_is_not_said_to_overflow(tmp_path: Path) -> No
     report = run.analyze(tmp_path)
     assert report.root_causes
     assert "why.reduction_overflow" not in keys(report)
+
+
+# --- "the gradients are finite and their norm is not" ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gradient", [60000.0, NAN], ids=["finite", "bad"])
+def test_that_the_norm_itself_overflowed_is_said_where_it_reads_finite_gradients(
+    gradient: float, tmp_path: Path
+) -> None:
+    """What DDP reduced has no record: the norm is the first that reads it."""
+    run = Run()
+    rank = run.rank(0)
+    linear = rank.op("Functional.linear", [batch(1.0), t(0.5, shape=(8, 8))], [t(1.0)])
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    rank.backward(linear, [t(1.0)], [t(1.0)])
+    norm = t(INF if gradient == 60000.0 else NAN, "mirror", shape=(), dtype="float16")
+    rank.op("Torch.vector_norm", [t(gradient, shape=(64,), dtype="float16")], [norm])
+    rank.op("Torch.vector_norm", [norm], [norm])
+    assert ("story.grad_norm" in keys(run.analyze(tmp_path))) is (gradient == 60000.0)
+
+
+# --- "the loss is finite on ... and the gradients are not; the loss of ... is not in the dump" ------------------------
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["the loss is recorded", "it is not"])
+def test_that_the_loss_of_others_is_finite_is_said_where_it_is_recorded(recorded: bool, tmp_path: Path) -> None:
+    """The rank that made it has no dump: another one received a bad gradient."""
+    run = Run()
+    rank = run.rank(0)
+    linear = rank.op("Functional.linear", [batch(1.0), t(0.5, shape=(8, 8))], [t(1.0)])
+    if recorded:
+        loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    rank.backward(linear, [t(1.0)], [t(1.0)])
+    rank.all_reduce(t(1.0), t(NAN), (0, 1))
+    report = run.analyze(tmp_path)
+    assert the_cause(report).rank == 1
+    assert ("story.gradient_partly_seen" in keys(report)) is recorded

@@ -314,6 +314,8 @@ def _symptoms(flow: Flow) -> list[SymptomFact]:
             add(SymptomKind.GRADIENT, record)
         if flow.structure.after_backward(record.index) and any(t.state.is_bad for t in record.outputs):
             if short_api(name) in _NORM_APIS:
+                if SymptomKind.GRAD_NORM not in found and any(t.state.is_bad for t in record.inputs):
+                    add(SymptomKind.GRADIENT, record)  # what the norm reads; norms of norms only repeat the first
                 add(SymptomKind.GRAD_NORM, record)
             elif record.index in flow.calls:
                 add(SymptomKind.GRADIENT, record)

@@ -235,9 +235,9 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
         notes.append(Note("story.loss"))
     elif SymptomKind.GRADIENT in kinds and any(cause.where is Where.MISSING_RANK for cause in answer.causes):
         unseen = sorted({c.rank for c in answer.causes if c.where is Where.MISSING_RANK})
-        seen = sorted(set(answer.summaries) - set(unseen))
+        seen = sorted(rank for rank, summary in answer.summaries.items() if summary.loss_is_finite)
         params = {"ranks": format_ranges(seen), "absent": format_ranges(unseen)}
-        notes.append(Note("story.gradient_partly_seen", params))
+        notes += [Note("story.gradient_partly_seen", params)] if seen else []
     elif all(cause.mechanism.explanation.key == "why.received" for cause in answer.causes):
         pass  # one rank alone: what it received is no story of the run
     elif all(_is_late(cause, answer) and cause.where is Where.COMMUNICATION for cause in answer.causes):

@@ -186,14 +186,13 @@ EVIDENCE: dict[str, str] = {
         "The loss is finite on {ranks:ranks} and the gradients are not; the loss of {absent:ranks} is not in the "
         "dump, so the dump does not show whether it began in forward or backward."
     ),
-    "story.reduction": "Loss and local gradients are finite: it began in the reduction of the gradients.",
+    "story.reduction": "What goes into the reduction of gradients is finite, its result is not: it began there.",
     "story.after_backward": (
-        "Loss and recorded gradients of activations are finite: it began after backward, or in a weight gradient "
+        "The recorded gradients of activations are finite: it began after backward, or in a weight gradient "
         "that has no record of its own."
     ),
     "story.grad_norm": (
-        "Loss and gradients are finite and the gradient norm is not: the norm itself overflowed, and clipping uses a "
-        "wrong number."
+        "The gradients are finite and their norm is not: the norm itself overflowed, and clipping uses a wrong number."
     ),
     "story.parameter": "Parameters are non-finite.",
     "story.update": "Loss and gradients are finite: the value appeared in the update after backward.",

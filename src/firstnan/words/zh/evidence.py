@@ -142,9 +142,9 @@ EVIDENCE: dict[str, str] = {
     "story.gradient_partly_seen": (
         "{ranks:ranks} 的 loss 有限而梯度不是；{absent:ranks} 的 loss 没有看到，因此无法判断始于前向还是反向。"
     ),
-    "story.reduction": "loss 与本地梯度都有限：问题始于梯度归约。",
-    "story.after_backward": "loss 与已记录的激活梯度都有限：问题始于反向之后，或始于没有单独记录的权重梯度。",
-    "story.grad_norm": "loss 与梯度都有限，而梯度范数不是：范数自身溢出，梯度裁剪用到的是错误的数。",
+    "story.reduction": "进入梯度归约的值有限，而归约结果不是：问题始于此处。",
+    "story.after_backward": "已记录的激活梯度都有限：问题始于反向之后，或始于没有单独记录的权重梯度。",
+    "story.grad_norm": "梯度有限，而其范数不是：范数自身溢出，梯度裁剪用到的是错误的数。",
     "story.parameter": "参数不是有限值。",
     "story.update": "loss 与梯度都有限：该值产生于反向之后的参数更新。",
     "story.earlier_steps_clean": "step {steps} 正常；第一个异常的 step 是 {step}。",
