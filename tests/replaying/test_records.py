@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -367,11 +368,28 @@ def test_files_lie_in_the_ranks_own_folder(dump: TensorDump, tmp_path: Path) -> 
     assert reason(dump, "Torch.exp.0.forward") is NotRun.BAD_FILE
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"\x80\x02K\x01.", os.urandom(64)])
+@pytest.mark.parametrize(
+    "damage", [b"", b"PK\x03\x04", b"\x80\x02K\x01.", b".", b"G", b"h\xfd", b"UT\xe2", b"(", bytes(64)]
+)
 def test_a_damaged_file_is_a_reason(dump: TensorDump, damage: bytes) -> None:
     dump.forward("Torch.exp.0.forward", [torch.ones(2)], torch.ones(2))
     (dump.tensors / "Torch.exp.0.forward.input.0.pt").write_bytes(damage)
     assert reason(dump, "Torch.exp.0.forward") is NotRun.BAD_FILE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_file_with_bytes_changed_at_random_is_a_reason_or_another_tensor(dump: TensorDump, seed: int) -> None:
+    dump.forward("Torch.exp.0.forward", [torch.ones(2)], torch.exp(torch.ones(2)))
+    file, chance = dump.tensors / "Torch.exp.0.forward.input.0.pt", random.Random(seed)
+    for new in (False, True):
+        torch.save(torch.ones(2), file, _use_new_zipfile_serialization=new)
+        whole = file.read_bytes()
+        for _ in range(100):
+            changed = bytearray(whole)
+            for _ in range(3):
+                changed[chance.randrange(len(changed))] = chance.randrange(256)
+            file.write_bytes(changed)
+            assert replayed(dump, "Torch.exp.0.forward").verdict in V
 
 
 def test_a_tensor_that_claims_to_be_huge_is_refused(dump: TensorDump) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import struct
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -28,6 +29,12 @@ FOLDER = "dump_tensor_data"
 
 DTYPES: dict[str, torch.dtype] = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
 """Every dtype by its name and short name."""
+
+_UNREADABLE = (
+    OSError, RuntimeError, ValueError, TypeError, EOFError, LookupError, AttributeError, ArithmeticError,
+    AssertionError, struct.error, pickle.UnpicklingError, zipfile.BadZipFile,
+)  # fmt: skip
+"""What torch and numpy raise of files that are damaged, or were made to be: found by changing bytes at random."""
 
 _MAPPED = 32 << 20
 """Bytes of a file beyond which it is mapped: what is not looked at takes no memory."""
@@ -78,9 +85,7 @@ class TensorFolder:
                 source = place if mapped else file
                 warnings.simplefilter("ignore")  # torch warns of files that it then refuses
                 found = torch.load(source, map_location="cpu", weights_only=True, mmap=mapped)
-            except (OSError, RuntimeError, ValueError, TypeError, EOFError, KeyError, AttributeError) as error:
-                raise RefusedError(NotRun.BAD_FILE, f"{base}: {type(error).__name__}") from error
-            except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+            except _UNREADABLE as error:
                 raise RefusedError(NotRun.BAD_FILE, f"{base}: {type(error).__name__}") from error
         if not isinstance(found, torch.Tensor) or found.layout != torch.strided or found.is_quantized:
             raise RefusedError(NotRun.BAD_FILE, f"{base} holds no plain tensor")
