@@ -102,6 +102,21 @@ def test_other_operators_behind_the_message_prove_nothing(tmp_path: Path) -> Non
     assert the_cause(run.analyze(tmp_path)).op_name == name
 
 
+def test_one_operator_again_is_no_second_run_of_a_stage(tmp_path: Path) -> None:
+    """Additions stand before and behind every message."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    name = last.op("Tensor.__add__", [t(1.0), t(1.0)], [t(NAN)])
+    last.op("Tensor.__add__", [t(1.0), t(1.0)], [t(2.0)])
+    first.comm("send", [t(1.0), 1], {}, {})
+    last.comm("recv", [None, 0], {}, {0: t(1.0)})
+    for _ in range(2):
+        last.op("Tensor.__add__", [t(1.0), t(1.0)], [t(2.0)])
+    for rank in (first, last):
+        rank.comm("all_reduce", [t(1.0) if rank is first else t(NAN)], {}, {0: t(NAN)})
+    assert the_cause(run.analyze(tmp_path)).op_name == name
+
+
 def call_of_modules(rank: Rank, read: object, given: object) -> str:
     outer = rank.module("stage", "Sequential", [read], [given])
     with outer as name, rank.module("stage.0", "Linear", [read], [given]):

@@ -33,7 +33,7 @@ from firstnan.rank.taint.structure import Structure
 MAX_CALLS = 64
 """Calls of the beginning of a run among which the first message of a tensor is looked for."""
 MAX_OPERATORS = 32
-"""Operators of a trial that are looked for behind it; fewer than :data:`MIN_OPERATORS` prove nothing."""
+"""Operators of a trial that are looked for behind it; fewer than :data:`MIN_OPERATORS` different ones prove nothing."""
 MIN_OPERATORS = 2
 MAX_BEHIND = 1024
 """Records behind the first message among which they are looked for."""
@@ -79,7 +79,7 @@ class Beginning:
         tried = _around(before, first.index)[:MAX_OPERATORS]
         behind = [r for r in self._view.records(end, min(end + MAX_BEHIND, self._view.overview.end)) if _computes(r)]
         names, wanted = [_operator(record) for record in behind], [_operator(record) for record in tried]
-        if len(wanted) < MIN_OPERATORS:
+        if len(set(wanted)) < MIN_OPERATORS:
             return Trial.NO
         starts = [at for at in range(len(names) - len(wanted) + 1) if names[at : at + len(wanted)] == wanted]
         return _judged(tried[0], [behind[at] for at in starts])
