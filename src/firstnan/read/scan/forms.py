@@ -44,7 +44,7 @@ def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
     """
     opened = text.find(_OPENS)
     written = text[1:opened]
-    if opened < 0 or b"\\" in written or not written.isascii():
+    if opened < 0 or b"\\" in written or b'"' in written or not written.isascii():
         return parsed(builder, text, index)
     name = _KNOWN.name(written)
     rest = text[opened:].split(_MAX)
