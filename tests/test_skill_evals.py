@@ -89,8 +89,9 @@ def dump(one: dict[str, Any], tmp_path: Path) -> Path:
 
 
 def unpack(packed: tarfile.TarFile, target: Path) -> None:
-    if hasattr(tarfile, "data_filter"):
-        packed.extraction_filter = tarfile.data_filter  # not known to the first patch releases
+    safe = getattr(tarfile, "data_filter", None)  # not known to the first patch releases
+    if safe is not None:
+        packed.extraction_filter = safe
     packed.extractall(target)
 
 

@@ -105,11 +105,19 @@ def test_no_statistics_is_unknown_and_told(dump: Any, raw: dict[str, Any]) -> No
     assert not found.problems[0].judged
 
 
-def test_a_view_of_what_is_on_its_way_is_unknown_and_told_apart(dump: Any) -> None:
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        ({"Torch.b.0.forward": forward([tensor()])}, ProblemKind.SETTLED_OPERANDS),
+        ({}, ProblemKind.PARTLY_NO_STATISTICS),
+    ],
+    ids=["somebody may have waited for it", "nobody did"],
+)
+def test_a_view_of_what_is_on_its_way_is_told_apart(dump: Any, after: dict[str, Any], kind: ProblemKind) -> None:
     raw = {**tensor(None, None), "type": "torch.distributed._functional_collectives.AsyncCollectiveTensor"}
-    found = dump({"Torch.a.0.forward": forward([tensor()], output=[raw])})
+    found = dump({"Torch.a.0.forward": forward([tensor()], output=[raw]), **after})
     assert found.records[0].outputs[0].state is ValueState.UNKNOWN
-    assert kinds(found.problems) == [ProblemKind.SETTLED_OPERANDS]
+    assert kinds(found.problems) == [kind]
 
 
 def test_a_fake_tensor_is_unknown_and_hides_nothing(dump: Any) -> None:

@@ -23,6 +23,8 @@ class RecordBuilder:
         """Names of records with tensors that could not be judged."""
         self.settled: list[str] = []
         """Names of those whose result tells that nothing bad was in these tensors, or was dropped."""
+        self.on_its_way: list[tuple[int, str]] = []
+        """Indices and names of those that look at a result that nobody waited for yet."""
         self.seen = 0
         """Floating tensors that could be judged."""
         self.wide: list[int] = []
@@ -76,7 +78,12 @@ class RecordBuilder:
             reader.peers, reader.groups = [], []  # those among outputs only repeat the arguments
             outputs, n_outputs = reader.top(get("output"), "output")
         if reader.blank and not distrusted:
-            (self.settled if _is_settled(name, outputs, n_outputs) or _is_on_its_way(raw) else self.blank).append(full)
+            if _is_settled(name, outputs, n_outputs):
+                self.settled.append(full)
+            elif _is_on_its_way(raw):
+                self.on_its_way.append((index, full))
+            else:
+                self.blank.append(full)
         if reader.odd:
             self.odd.append(full)
         self.seen += reader.seen
@@ -88,6 +95,12 @@ class RecordBuilder:
             (positional, n_kwargs, n_outputs), kwargs, has_output, distrusted,
             raw.get("is_recompute") is True, flagged,
         )  # fmt: skip
+
+    def settle(self, records: int) -> None:
+        """Once all ``records`` of the file were built: what is on its way in the last one, nobody shows."""
+        for index, full in self.on_its_way:
+            (self.settled if index < records - 1 else self.blank).append(full)
+        self.on_its_way.clear()
 
 
 def _is_settled(name: RecordName, outputs: Sequence[TensorStat], results: int) -> bool:

@@ -152,10 +152,11 @@ class _Building:
         if builder.reader.deep:
             detail = f"{builder.reader.deep} values nested deeper than {MAX_NESTING}"
             self.problem(ProblemKind.LIMIT, detail, judged=False)
+        builder.settle(len(self.records))
         if builder.blank:
             kind = ProblemKind.PARTLY_NO_STATISTICS if builder.seen else ProblemKind.NO_STATISTICS
             self.problem(kind, blank_detail(builder, len(self.records)), judged=False)
-        if builder.settled:
+        if builder.settled and builder.seen:
             self.problem(ProblemKind.SETTLED_OPERANDS, settled_detail(builder, len(self.records)), judged=True)
         if self.saved:
             self.problem(ProblemKind.SAVED_VALUES, f"{len(self.records)} values", judged=False)

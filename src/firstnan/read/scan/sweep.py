@@ -199,6 +199,7 @@ class ScannedDump:
 
     def _problems(self) -> Iterator[Problem]:
         builder = self._sieve.builder
+        builder.settle(self._file.records)
         for names in (builder.blank, builder.settled):
             names[:] = dict.fromkeys(names)  # a record may have been looked at for two reasons
         if builder.blank:
