@@ -1,4 +1,4 @@
-"""No bad value is taken for gone without proof: the rules of ``def_use`` and ``sinks`` about what ends where."""
+"""No bad value is taken for gone without proof: the rules of ``def_use`` and ``endings`` about what ends where."""
 
 from __future__ import annotations
 

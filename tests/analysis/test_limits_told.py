@@ -39,7 +39,7 @@ def faulty(rank: Rank, shape: tuple[int, ...] = (3, 3)) -> str:
 @pytest.mark.parametrize("most", [1, 400])
 def test_events_that_are_left_out_are_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With room for one, the fault behind a swallowed value is not followed: clean, but not complete."""
-    monkeypatch.setattr("firstnan.rank.taint.sinks.MAX_EVENTS", most)
+    monkeypatch.setattr("firstnan.rank.taint.endings.MAX_EVENTS", most)
     run = Run()
     swallowed(run.rank(0))
     born = faulty(run.rank(0))
@@ -52,7 +52,7 @@ def test_events_that_are_left_out_are_told(most: int, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("most", [1, 64])
 def test_calls_that_are_left_out_are_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in ("sinks", "limits"):
+    for module in ("endings", "limits"):
         monkeypatch.setattr(f"firstnan.rank.taint.{module}.MAX_NEXT_CALLS", most)
     run = Run()
     for number in (0, 1):
@@ -210,7 +210,7 @@ def test_limits_are_told_in_the_words_of_the_page(limit: Limit) -> None:
 
 @pytest.mark.parametrize("most", [1, 32])
 def test_receives_that_are_not_remembered_are_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in ("sinks", "limits"):
+    for module in ("endings", "limits"):
         monkeypatch.setattr(f"firstnan.rank.taint.{module}.PENDING_CALLS", most)
     run = Run()
     for number in (0, 1):

@@ -12,7 +12,7 @@ from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import summarize, suspects, window
 from firstnan.rank.surroundings import neighbours
-from firstnan.rank.taint import def_use, legality, shelf, sinks
+from firstnan.rank.taint import def_use, endings, legality, shelf
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -41,15 +41,15 @@ LIMITS = {
     "one rank in a part file, unpacked": parts.MAX_PACKED >> 20,
     "calls of a rank that its part keeps with their values": two_stage.MAX_CALLS,
     "records behind a bad value in which its reader is searched": window.FAR,
-    "bad values on one rank that go on and are followed to their end": sinks.MAX_EVENTS,
-    "bad values on one rank that go nowhere and are listed": sinks.MAX_HARMLESS,
-    "communication calls that one value is followed into": sinks.MAX_NEXT_CALLS,
+    "bad values on one rank that go on and are followed to their end": endings.MAX_EVENTS,
+    "bad values on one rank that go nowhere and are listed": endings.MAX_HARMLESS,
+    "communication calls that one value is followed into": endings.MAX_NEXT_CALLS,
     "writers of the very same values that one read is linked to": def_use.LINKS,
     "earlier values among which the writer of one read is searched": shelf.SEARCH,
     "-Inf values that are no masks and are known again after a cast": legality.MAX_ILLEGAL,
     "rounds in which stale results are left out": second_pass.ROUNDS,
     "earlier receives of one rank that are looked at for a bad value that no record wrote": second_pass.MOST_RECEIVES,
-    "earlier receives whose result may be stale": sinks.PENDING_CALLS,
+    "earlier receives whose result may be stale": endings.PENDING_CALLS,
     "records whose output is unfilled memory": suspects.MAX_GARBAGE,
     "largest elements of legal masks": suspects.MAX_MASKS,
     "records before a cause in which its largest input is followed back": summarize.MAX_RUN_UP,

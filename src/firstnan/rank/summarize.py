@@ -28,7 +28,7 @@ from firstnan.rank.surroundings.blind_spots import BlindSpots
 from firstnan.rank.surroundings.jumps import jump_inside
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
-from firstnan.rank.taint import limits, sinks, structure
+from firstnan.rank.taint import endings, limits, structure
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
@@ -60,10 +60,10 @@ def suspected(
     first_bad = log.first_bad(over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
 
-    def followed() -> tuple[Flow, dict[int, sinks.Outcome], tuple[Event, ...]]:
+    def followed() -> tuple[Flow, dict[int, endings.Outcome], tuple[Event, ...]]:
         flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
-        found = sinks.outcomes(flow, truncated=over.truncated)
-        return flow, found, sinks.finish(flow, found)
+        found = endings.outcomes(flow, truncated=over.truncated)
+        return flow, found, endings.finish(flow, found)
 
     flow, found, events = followed()
     while True:
@@ -79,7 +79,7 @@ def suspected(
     if far:
         records = [record for window in far for record in view.records(window.start, window.stop)]
         beyond = flow_of(view, watch, parents_of, records, focus.horizon, disproved)
-        facts += facts_of(beyond, sinks.outcomes(beyond, truncated=over.truncated))
+        facts += facts_of(beyond, endings.outcomes(beyond, truncated=over.truncated))
         symptoms += [s for s in _symptoms(beyond) if s.kind not in {known.kind for known in symptoms}]
         bad_inputs = {**beyond.bad_inputs, **bad_inputs}
     windows = sorted((*focus.windows, *far), key=lambda window: window.start)
@@ -165,11 +165,11 @@ def _ends_blind(view: RankView) -> bool:
     over = view.overview
     if not _is_partly_blind(view):
         return False
-    return all(sinks.is_blind(record) for record in view.records(over.end - sinks.BLIND_RECORDS, over.end))
+    return all(endings.is_blind(record) for record in view.records(over.end - endings.BLIND_RECORDS, over.end))
 
 
 def _open_ends(
-    view: RankView, flow: Flow, found: Mapping[int, sinks.Outcome], events: Sequence[Event], *, lost_memory: bool
+    view: RankView, flow: Flow, found: Mapping[int, endings.Outcome], events: Sequence[Event], *, lost_memory: bool
 ) -> Iterator[Problem]:
     """Where the run ended with values in flight, and where the analysis did."""
     folder = view.overview.folder
@@ -243,14 +243,14 @@ def _is_partly_blind(view: RankView) -> bool:
     return any(problem.kind is ProblemKind.PARTLY_NO_STATISTICS for problem in view.overview.problems)
 
 
-def facts_of(flow: Flow, found: Mapping[int, sinks.Outcome]) -> list[CommFact]:
+def facts_of(flow: Flow, found: Mapping[int, endings.Outcome]) -> list[CommFact]:
     facts = []
     for index in sorted(flow.calls):
         for call in flow.calls[index]:
             sent = _side(call.sent, flow, index, flow.sends_bad)
             received = _side(call.received, flow, index, flow.receives_bad)
             sent, received = recorded_sides(call, sent, received, distrusted=flow.records[index].distrusted)
-            after = found.get(index, sinks.Outcome()) if Side.BAD in (sent, received) else sinks.Outcome()
+            after = found.get(index, endings.Outcome()) if Side.BAD in (sent, received) else endings.Outcome()
             late = flow.structure.after_backward(index)
             read = _read_next(flow, index, call) if received is Side.BAD and may_be_stale(call) else ()
             passes = flow.structure.is_call_in_backward(call, flow.records)

@@ -215,7 +215,7 @@ def _facts(
     view: RankView, watch: Lookout, parents_of: ParentsOf, summary: RankSummary, places: Iterable[int]
 ) -> tuple[CommFact, ...]:
     from firstnan.rank.summarize import facts_of, flow_of
-    from firstnan.rank.taint.sinks import outcomes
+    from firstnan.rank.taint.endings import outcomes
 
     records = [record for index in places for record in view.records(index, index + 1)]
     flow = flow_of(view, watch, parents_of, records, summary.horizon)

@@ -1,6 +1,6 @@
 """What became of every non-finite value of one rank, as far as the rank alone can tell.
 
-The decisions are those of :mod:`.def_use` and :mod:`.sinks`; here each recorded value is put under one of them.
+The decisions are those of :mod:`.def_use` and :mod:`.endings`; here each recorded value is put under one of them.
 
 Rules, each tested under its name:
 
@@ -24,9 +24,9 @@ from firstnan.dump.records import Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.def_use import Flow
+from firstnan.rank.taint.endings import Outcome, is_settled
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Tally
 from firstnan.rank.taint.legality import BUFFER_ARGUMENT, fate_of_passed
-from firstnan.rank.taint.sinks import Outcome, is_settled
 
 FIRST_LOOK = "first_look"
 """Stands for the rules of the first look (:mod:`firstnan.rank.suspects`), where it passed values over one by one."""

@@ -13,23 +13,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from firstnan.rank.taint.def_use import Flow
+from firstnan.rank.taint.endings import MAX_NEXT_CALLS, PENDING_CALLS, Outcome, left_out
 from firstnan.rank.taint.events import Event, EventKind, Origin
-from firstnan.rank.taint.sinks import MAX_NEXT_CALLS, PENDING_CALLS, Outcome, left_out
 
 
 class Limit(Enum):
     """What was limited, in the words of docs/limits.md."""
 
     EVENTS = "bad values on one rank that go on and are followed to their end"
-    """:data:`sinks.MAX_EVENTS`."""
+    """:data:`endings.MAX_EVENTS`."""
     CALLS = "communication calls that one value is followed into"
-    """:data:`sinks.MAX_NEXT_CALLS`."""
+    """:data:`endings.MAX_NEXT_CALLS`."""
     LINKS = "writers of the very same values that one read is linked to"
     """:data:`def_use.LINKS`."""
     SEARCH = "earlier values among which the writer of one read is searched"
     """:data:`shelf.SEARCH`."""
     PENDING = "earlier receives whose result may be stale"
-    """:data:`sinks.PENDING_CALLS`."""
+    """:data:`endings.PENDING_CALLS`."""
     MEMORY = "records whose output is unfilled memory"
     """:data:`suspects.MAX_GARBAGE`."""
     ILLEGAL = "-Inf values that are no masks and are known again after a cast"

@@ -1,0 +1,205 @@
+"""What an entry is: a bad value that no record wrote. A parameter, the batch, memory that nothing filled, or something
+between two records.
+
+Rules, each tested under its name:
+
+``the_batch_is_at_the_door``
+    Input data is an argument of the outermost module that needs no gradient; not where modules alone are recorded and
+    one before took in finite data and gave a tensor of this size.
+``a_flat_shard_is_a_parameter``
+    A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
+from firstnan.operators.communication import CallKind, Result, role
+from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, short_api
+from firstnan.rank.taint.def_use import Flow
+from firstnan.rank.taint.events import Event, Origin
+from firstnan.rank.taint.links import is_at_the_door
+from firstnan.rank.taint.writers import FiniteWriters
+
+NEAR_FORWARD = 64
+"""Records within which the batch of a later micro-batch reaches the model."""
+FIRST_RECORDS = 8
+"""The batch is read by the first few records of a pass."""
+
+
+def opens_micro_batch(flow: Flow, event: Event) -> bool:
+    """At the first record of forward or backward, or at another call of that record's module (a later micro-batch)."""
+    first = flow.structure.first_backward if event.direction is Direction.BACKWARD else 0
+    if first is None or event.index == first:
+        return event.index == first
+    start = flow.records.get(first)
+    name = event.record.name
+    if start is None or start.name.kind is not name.kind:
+        return False
+    return bool(name.path) and (start.name.path, start.name.api) == (name.path, name.api)
+
+
+def origin_of(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin, str | None, Record | None]:
+    """Parameter, batch, uninitialised memory, or something between two records."""
+    record = event.record
+    if event.is_of_a_copy:
+        return Origin.BETWEEN_RECORDS, None, _finite_writer(flow, record.index, event.bad_inputs)
+    for tensor in event.bad_inputs:
+        parameter = parameter_name(flow, record, tensor)
+        if parameter is not None:
+            return Origin.PARAMETER, parameter, None
+    if record.index in flow.memory:
+        return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
+    if _was_sent(flow, event, pending):
+        return Origin.BETWEEN_RECORDS, None, None
+    excluded = _excluded_writer(flow, event)
+    if excluded is not None:
+        return Origin.BETWEEN_RECORDS, None, excluded
+    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
+        return Origin.INPUT_DATA, None, None
+    writer = _finite_writer(flow, record.index, event.bad_inputs)
+    if writer is None and record.index == 0:
+        return Origin.BEFORE_DUMP, None, None
+    return Origin.BETWEEN_RECORDS, None, writer
+
+
+def _excluded_writer(flow: Flow, event: Event) -> Record | None:
+    """The record that the user ruled out and that wrote the value all the same."""
+    found = None
+    for record in flow.records if flow.excluded else ():
+        if record.index >= event.index:
+            break
+        written = {(t.state, t.numel) for t in record.outputs if record.name.full in flow.excluded}
+        if any((tensor.state, tensor.numel) in written for tensor in event.bad_inputs):
+            found = record
+    return found
+
+
+def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """The name of the parameter that a bad input is; None when it is none.
+
+    Told by a module's recorded parameters (same shape, as bad), or by a weight's place among the
+    arguments when the tensor requires a gradient or the dump does not say.
+    """
+    if record.name.direction is Direction.BACKWARD:
+        return None
+    if record.index in flow.calls:
+        return _flat_shard(flow, record, tensor)
+    place, _, key = tensor.slot.partition(".")
+    if place == "parameters":
+        return key
+    for name in (record.name.full, *flow.structure.ancestors(record.name.full)):
+        module = flow.structure.by_name.get(name)
+        if module is None:
+            continue
+        for parameter in module.parameters:
+            if parameter.state.is_bad and parameter.shape == tensor.shape:
+                return parameter.slot.partition(".")[2]
+    position = key.split(".", 1)[0]
+    if short_api(record.name) in ("batch_norm", "instance_norm") and key in ("1", "2"):
+        return "running_mean" if key == "1" else "running_var"
+    if tensor.requires_grad is False and _was_written(flow, record, tensor):
+        return None
+    if place in ("input_args", "input") and position.isdigit():
+        named = flow.book.weight_name(short_api(record.name), int(position))
+        if named is not None:
+            return named
+    if place == "input_kwargs" and position in WEIGHT_KEYWORDS:
+        return position
+    if tensor.state is ValueState.NEG_INF and flow.is_leaf(record, tensor):
+        return "weight"
+    product = flow.book.computes(short_api(record.name), Computes.PRODUCT)
+    if product and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
+        return None if _was_written(flow, record, tensor) else "weight"
+    return None
+
+
+def _flat_shard(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """a_flat_shard_is_a_parameter: what sharded training gathers before it uses its weights."""
+    gathers = all(role(call.api).result is Result.GATHERED for call in flow.calls[record.index])
+    flat = len(tensor.shape or ()) == 1 and tensor.requires_grad is False
+    made = any(
+        t.numel == tensor.numel for r in flow.records[: record.index] if r.index not in flow.calls for t in r.outputs
+    )
+    return "flat_param" if gathers and flat and not made else None
+
+
+def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Some earlier record gave a tensor of this size: it may be computed, a frozen weight never is."""
+    return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
+
+
+def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """No gradient required, and an argument of the outermost module around the record, or of a record that
+    stands before every module and every other operator that reads this shape."""
+    if tensor.requires_grad or record.index in flow.calls:
+        return False
+    chain = flow.structure.ancestors(record.name.full)
+    if record.name.kind is RecordKind.MODULE:
+        chain = (record.name.full, *chain)
+    outer = flow.structure.by_name.get(chain[-1]) if chain else None
+    if outer is not None:
+        return is_at_the_door(flow.structure, record, tensor) and not _comes_from_a_sibling(flow, outer, tensor)
+    updates = flow.structure.in_update(record.name.full) or not leads_to_forward(flow, record)
+    return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def leads_to_forward(flow: Flow, record: Record) -> bool:
+    """Once backward has begun: results that need a gradient follow before the next backward record."""
+    index, structure = record.index, flow.structure
+    if structure.after_backward(index):
+        return False
+    if not structure.in_backward(index):
+        return True
+    for later in flow.records[index : index + NEAR_FORWARD]:
+        if later.name.direction is Direction.BACKWARD:
+            return False
+        if any(tensor.requires_grad for tensor in later.outputs):
+            return True
+    return False
+
+
+def _comes_from_a_sibling(flow: Flow, outer: Record, tensor: TensorStat) -> bool:
+    """the_batch_is_at_the_door: a module before the outer one took in finite data and gave a tensor of this size: the
+    value came into being between the two."""
+    if flow.structure.has_apis:
+        return False
+    for record in flow.records[max(0, outer.index - 200) : outer.index]:
+        is_sibling = record.name.kind is RecordKind.MODULE and record.name.direction is Direction.FORWARD
+        same = is_sibling and any(t.is_floating and t.numel == tensor.numel for t in record.outputs)
+        if same and all(t.state is ValueState.FINITE for t in (*record.inputs, *record.outputs) if t.is_floating):
+            return True
+    return False
+
+
+def _opens_a_pass(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """Without modules: among the first records of a pass, and no record wrote such a tensor without gradient."""
+    begin = record.index
+    while begin and record.index - begin < FIRST_RECORDS:
+        before = flow.records.get(begin - 1)
+        if before is None or before.name.direction is Direction.BACKWARD or before.index in flow.calls:
+            break
+        begin -= 1
+    earlier = flow.records[begin : record.index]  # what another micro-batch made of its own batch says nothing
+    made = any(t.numel == tensor.numel and t.requires_grad is False for r in earlier for t in r.outputs)
+    return record.index - begin < FIRST_RECORDS and not made
+
+
+def _finite_writer(flow: Flow, index: int, tensors: Iterable[TensorStat]) -> Record | None:
+    """X of "between X and Y": the nearest earlier record with an output of one of these shapes."""
+    if flow.writers is None:
+        flow.writers = FiniteWriters(flow.records, inputs_only=flow.inputs_only)
+    shapes = {t.shape for t in tensors if t.shape is not None}
+    sizes = {t.numel for t in tensors if t.shape is not None}
+    found = flow.writers.before(index, flow.records[index].name.direction, shapes, sizes)
+    return None if found is None else flow.records[found]
+
+
+def _was_sent(flow: Flow, event: Event, pending: Iterable[int]) -> bool:
+    """A message of this size, whose content the dump does not show, came before: not the batch, where nothing tells
+    that the tensor needs no gradient (MindSpore)."""
+    sizes = {t.numel for t in event.bad_inputs if t.requires_grad is None}
+    receives = (c for at in pending for c in flow.calls[at] if c.kind is CallKind.RECEIVE)
+    return any(t.numel in sizes for c in receives for t in c.received)
