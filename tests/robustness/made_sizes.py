@@ -126,6 +126,19 @@ def many_ranks(n: int) -> Ranks:
     return {rank: records(rank) for rank in range(n)}
 
 
+def deep(n: int) -> Ranks:
+    """As many records with NaN in the innermost of as many modules, each of which gives NaN."""
+    inside = {f"Torch.mul.{i}.forward": forward([tensor(NAN if i else GOOD)], [tensor(NAN)]) for i in range(n)}
+    return {0: inside | {f"Module.m{i}.M.forward.0": forward([tensor()], [tensor(NAN)]) for i in reversed(range(n))}}
+
+
+def one_in_the_other(names: list[str]) -> dict[str, str | None]:
+    """Each module is called by the next one, everything else by the first."""
+    modules = [name for name in names if name.startswith("Module.")]
+    chain: dict[str, str | None] = dict(zip(modules, [*modules[1:], None], strict=True))
+    return chain | {name: modules[0] for name in names if name not in chain}
+
+
 def write(root: Path, ranks: Ranks, chain: Callable[[list[str]], dict[str, str | None]] | None = None) -> Path:
     for rank, data in ranks.items():
         folder = root / "step0" / f"rank{rank}"

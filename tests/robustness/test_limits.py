@@ -351,6 +351,16 @@ def test_work_for_many_of_a_kind(tmp_path: Path, name: str) -> None:
     grows_like_its_input(make, SIZES[name])
 
 
+def test_work_for_deep_modules(tmp_path: Path) -> None:
+    """A value is not looked at again for each module around it."""
+
+    def make(n: int) -> Callable[[], object]:
+        root = made_sizes.write(tmp_path / str(n), made_sizes.deep(n), made_sizes.one_in_the_other)
+        return lambda: firstnan.analyze(root, firstnan.Options(jobs=1))
+
+    grows_like_its_input(make, 60)
+
+
 @pytest.mark.parametrize("name", ["births", "entries", "calls", "sends", "gradients"])
 def test_reports_do_not_grow_with_the_damage(tmp_path: Path, name: str) -> None:
     """However much is bad, the report names the first of it: in bounded lists."""

@@ -58,10 +58,10 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from msgspec.structs import replace
 
@@ -69,6 +69,7 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import INFINITE, ValueState
 from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
+from firstnan.rank.taint.contents import Contents
 from firstnan.rank.taint.events import Event, EventKind, Value
 from firstnan.rank.taint.islands import VIEWS, Beginning, Trial, end_of_call
 from firstnan.rank.taint.legality import PARTIAL_OVERWRITES, Legality, read_tensors, sums_up, written_tensors
@@ -152,8 +153,11 @@ class Flow:
     """Values that were closed, in that order."""
     _ruled_out: dict[str, list[TensorStat]] = field(default_factory=dict)
     """Modules around records that the user ruled out -> the bad results of these."""
-    _inside: dict[str, list[Value]] = field(default_factory=dict)
-    """module record name -> values written inside it"""
+    _inside: dict[str, Contents] = field(default_factory=lambda: defaultdict(Contents))
+    """module record name -> values written inside it, until its record hands them on to the module around it"""
+    _in_order: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Chain of callers -> whether the records of the inner ones stand before those of the outer ones."""
+    _written: int = 0
 
     def __post_init__(self) -> None:
         self.legality = Legality(self.book, is_gradient=self._is_gradient, is_leaf=self.is_leaf)
@@ -200,26 +204,35 @@ class Flow:
                 found[reader] = min(found.get(reader, reader), origin)
         return found
 
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """Index of each record that has others inside."""
+        inner = self.structure.inner
+        return {record.name.full: record.index for record in self.records if record.name.full in inner}
+
     def run(self) -> None:
         """Goes through the records once, in execution order."""
         self._first_gradient = self._where_gradients_begin()
         for record in self.records:
             self._begun(record.index)
-            if record.name.full in self.excluded:
-                self._rule_out(record)
-                continue
-            if self.book.is_(record.name, OperatorKind.IGNORED) or self._repeats_what_is_ruled_out(record):
-                continue
-            if record.name.kind is RecordKind.PARAMETERS_GRAD:
-                self._parameters_grad(record)
-            elif record.name.kind is RecordKind.MODULE and self._is_context(record):
-                self._context(record)
-            else:
-                self._operator(record)
+            self._follow(record)
+            self._hand_on(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if self.structure.last_backward is None and self.records.has_end:
             self._at_the_end()
+
+    def _follow(self, record: Record) -> None:
+        if record.name.full in self.excluded:
+            self._rule_out(record)
+        elif self.book.is_(record.name, OperatorKind.IGNORED) or self._repeats_what_is_ruled_out(record):
+            return
+        elif record.name.kind is RecordKind.PARAMETERS_GRAD:
+            self._parameters_grad(record)
+        elif record.name.kind is RecordKind.MODULE and self._is_context(record):
+            self._context(record)
+        else:
+            self._operator(record)
 
     def _at_the_end(self) -> None:
         """it_ended_because_of_what_it_saw; what only passes the truth on (``any``, ``item``) may stand behind."""
@@ -447,7 +460,7 @@ class Flow:
 
     def _context(self, record: Record) -> None:
         bad_out = [t for t in record.outputs if t.state.is_bad and not self._legal_module_output(record, t)]
-        inside = self._inside.pop(record.name.full, [])
+        inside = self._inside.get(record.name.full) or Contents()
         bad_in = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t)]
         if bad_in:
             self.bad_inputs[record.name.full] = record.index
@@ -457,9 +470,9 @@ class Flow:
             given = [t for t in record.outputs if t.is_floating]
             finite = record.has_output and given and all(not t.state.is_unknown for t in given)
             if finite and record.name.direction is Direction.FORWARD:
-                for value in inside:
-                    if value.is_open:
-                        self._shut_away(value)
+                for value in inside.open_ones():
+                    self._shut_away(value)
+                inside.clear()
             if bad_in and not record.has_output and self.structure.inferred:
                 self._read(record, bad_in, [], sending=False)
             return
@@ -477,25 +490,43 @@ class Flow:
             else:
                 self._event(record, EventKind.BIRTH, (), bad_out)
         for tensor in bad_out:
-            self._write(record, tensor)
+            result = self._write(record, tensor)
+            if sources and record.index not in self.calls:
+                inside.repeated_by(result, sources)
 
     def _given_by(
-        self, record: Record, bad_out: Sequence[TensorStat], inside: Sequence[Value], *, entered: bool
+        self, record: Record, bad_out: Sequence[TensorStat], inside: Contents, *, entered: bool
     ) -> list[Value]:
         """a_module_gives_what_was_not_swallowed: the values written inside a module that its output repeats: those with
         its numbers or their negation, else those that can have become it; any, where nothing bad entered the module."""
-        left = [value for value in inside if value.is_open and self._readable(record, value)]
-        like = [(v, t) for v in left for t in bad_out if v.stat.numel == t.numel]
-        same = [v for v, t in like if same_values(v.stat, t) and (is_distinct(t) or not self._is_swallowed(v))]
-        mirrored = [v for v, t in like if is_mirrored(v.stat, t)]
         infinite = any(t.state in INFINITE for t in bad_out)
-        alike = [v for v in left if any(keeps_the_class(v.stat, t) for t in bad_out)]
-        signed = [v for v in left if infinite and v.stat.state in INFINITE]
-        for found in (same, mirrored, alike, signed, () if entered else left):
-            kept = found if found is same else [v for v in found if not self._is_swallowed(v)]
+
+        def fits(value: Value) -> bool:
+            return self._readable(record, value)
+
+        def stays(value: Value) -> bool:
+            return self._readable(record, value) and not self._is_swallowed(value)
+
+        def mirrors(stat: TensorStat) -> bool:
+            return any(stat.numel == t.numel and is_mirrored(stat, t) for t in bad_out)
+
+        def is_alike(stat: TensorStat) -> bool:
+            return any(keeps_the_class(stat, t) for t in bad_out)
+
+        def is_signed(stat: TensorStat) -> bool:
+            return infinite and stat.state in INFINITE
+
+        def is_any(_: TensorStat) -> bool:
+            return not entered
+
+        same = [value for t in bad_out for value in inside.same(t, fits if is_distinct(t) else stays)]
+        if same:
+            return same
+        for holds in (mirrors, is_alike, is_signed, is_any):
+            kept = inside.where(holds, stays)
             if kept:
                 return kept
-        return alike if alike or entered else left
+        return inside.where(is_alike, fits) or inside.where(is_any, fits)
 
     def _is_swallowed(self, value: Value) -> bool:
         """Every reader has a finite result."""
@@ -506,7 +537,7 @@ class Flow:
 
     # -- values ----------------------------------------------------------------------------------------
 
-    def _write(self, record: Record, tensor: TensorStat, *, uninitialised: bool = False) -> None:
+    def _write(self, record: Record, tensor: TensorStat, *, uninitialised: bool = False) -> Value:
         communication = record.index in self.calls
         gradient = record.name.direction is Direction.BACKWARD
         value = Value(
@@ -515,12 +546,41 @@ class Flow:
             forward=not gradient or self.structure.last_backward is not None,
             backward=(gradient and record.name.kind is not RecordKind.PARAMETERS_GRAD) or communication,
             uninitialised=uninitialised,
+            order=self._written,
         )
+        self._written += 1
         self.legality.mirrored(tensor)
         self._values.put(value)
         self._by_size[tensor.numel].put(value)
-        for module in self.structure.ancestors(record.name.full):
-            self._inside.setdefault(module, []).append(value)
+        later = self._modules_behind(record)
+        if self._stand_in_order(record):
+            for module in islice(later, 1):
+                self._inside[module].put(value)
+        else:
+            for module in later:
+                self._inside[module].put_apart(value)
+        return value
+
+    def _modules_behind(self, record: Record) -> Iterator[str]:
+        """The modules around a record whose own records stand behind it, the innermost first."""
+        chain, places = self.structure.ancestors(record.name.full), self._places
+        return (module for module in chain if places.get(module, -1) > record.index)
+
+    def _stand_in_order(self, record: Record) -> bool:
+        chain = self.structure.ancestors(record.name.full)
+        known = self._in_order.get(chain)
+        if known is None:
+            places = [self._places[module] for module in chain if module in self._places]
+            known = self._in_order[chain] = all(one < other for one, other in pairwise(places))
+        return known
+
+    def _hand_on(self, record: Record) -> None:
+        """What was written inside a module was written inside the module around it too."""
+        inside = self._inside.pop(record.name.full, None)
+        if inside is None:
+            return
+        for module in islice(self._modules_behind(record), 1):
+            self._inside[module] = inside.joined(self._inside[module])
 
     def _readable(self, record: Record, value: Value) -> bool:
         """forward_never_writes_gradient; forward records read gradients only after backward began, and these are filled

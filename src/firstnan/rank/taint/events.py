@@ -215,3 +215,7 @@ class Value(Struct):
     is_open: bool = True
     uninitialised: bool = False
     readers: list[int] = field(default_factory=list)
+    order: int = 0
+    """Its place among all values of the rank."""
+    repeats: list[Value] = field(default_factory=list)
+    """The values inside a module that this one, its result, has the numbers of and is linked to."""

@@ -47,22 +47,27 @@ class Structure:
     _unrecorded: dict[str | None, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
     """Module -> operators inside it that have no record."""
     _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """Caller -> itself and those around it: one chain for all that it calls."""
+    _left_out_around: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+    _updates: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False, repr=False)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Parents of a record, innermost first; guarded against cycles."""
-        known = self._chains.get(name)
+        parent = self.parents.get(name)
+        if not parent:
+            return ()
+        known = self._chains.get(parent)
         if known is None:
-            known = self._chains[name] = self._ancestors(name)
+            known = self._chains[parent] = self._chain(parent)
+        if self.parents.get(known[-1]):  # a cycle, or too deep: the name itself may be in it
+            return known[: known.index(name)] if name in known else known
         return known
 
-    def _ancestors(self, name: str) -> tuple[str, ...]:
-        chain: list[str] = []
-        seen = {name}
-        parent = self.parents.get(name)
-        while parent and parent not in seen and len(chain) < MAX_DEPTH:
-            chain.append(parent)
-            seen.add(parent)
-            parent = self.parents.get(parent)
+    def _chain(self, caller: str | None) -> tuple[str, ...]:
+        chain: dict[str, None] = {}
+        while caller and caller not in chain and len(chain) < MAX_DEPTH:
+            chain[caller] = None
+            caller = self.parents.get(caller)
         return tuple(chain)
 
     def module_of(self, name: str) -> str | None:
@@ -77,7 +82,12 @@ class Structure:
 
     def left_out_around(self, name: str) -> frozenset[str]:
         """Operators (without number) that the modules around a record call and the dump leaves out."""
-        return frozenset().union(*(self._left_out_of(module) for module in (*self.ancestors(name), None)))
+        chain = self.ancestors(name)
+        known = self._left_out_around.get(chain)
+        if known is None:
+            known = frozenset().union(*(self._left_out_of(module) for module in (*chain, None)))
+            self._left_out_around[chain] = known
+        return known
 
     @property
     def lists_calls(self) -> bool:
@@ -108,7 +118,11 @@ class Structure:
 
     def in_update(self, name: str) -> bool:
         """Inside gradient clipping or the optimizer, as construct.json tells (dump format, section 10)."""
-        return any(parent in ("optimizer", "clip_grad") for parent in self.ancestors(name))
+        chain = self.ancestors(name)
+        known = self._updates.get(chain)
+        if known is None:
+            known = self._updates[chain] = not {"optimizer", "clip_grad"}.isdisjoint(chain)
+        return known
 
     def in_backward(self, index: int) -> bool:
         """Between the first and the last backward record."""
