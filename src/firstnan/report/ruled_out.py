@@ -28,7 +28,6 @@ _STORY_OF_A_BEGINNING = (
     "story.reduction",
     "story.after_backward",
     "story.grad_norm",
-    "story.update",
     "story.earlier_steps_clean",
 )
 """What is not true of an answer that only comes after a record that was ruled out."""

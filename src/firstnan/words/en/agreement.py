@@ -46,9 +46,6 @@ AGREEMENT: dict[str, str] = {
     "evidence.equal_at_step": "It was equal on all of them in step {step}.",
     "evidence.constant_at_step": "It was constant on all of them in step {step}.",
     "evidence.gradient_was_reduced": "Its gradient was reduced over these ranks in step {step}.",
-    "evidence.gradient_not_reduced": (
-        "No reduction of its gradient over these ranks is recorded in step {step}, while others are."
-    ),
     "evidence.call_name": "On rank {rank} the record is {op_name}.",
     "evidence.equal_inputs": "All recorded inputs and settings are equal, in all four statistics.",
     # What to do.

@@ -195,7 +195,6 @@ EVIDENCE: dict[str, str] = {
         "The gradients are finite and their norm is not: the norm itself overflowed, and clipping uses a wrong number."
     ),
     "story.parameter": "Parameters are non-finite.",
-    "story.update": "Loss and gradients are finite: the value appeared in the update after backward.",
     "story.earlier_steps_clean": "Step {steps} is clean; the first bad step is {step}.",
     "story.skipped": (
         "Step {steps}: the gradients overflowed, and the loss scaler skipped the update (the next step begins with "

@@ -39,7 +39,6 @@ AGREEMENT: dict[str, str] = {
     "evidence.equal_at_step": "step {step} 时它在这些 rank 上全部一致。",
     "evidence.constant_at_step": "step {step} 时它在这些 rank 上都是常数。",
     "evidence.gradient_was_reduced": "step {step} 中它的梯度在这些 rank 上做过归约。",
-    "evidence.gradient_not_reduced": "step {step} 中没有记录到它的梯度在这些 rank 上的归约，而其他梯度有。",
     "evidence.call_name": "在 rank {rank} 上对应的记录是 {op_name}。",
     "evidence.equal_inputs": "记录的所有输入的四项统计量和设置全部相同。",
     "advice.agree.synchronise": (

@@ -146,7 +146,6 @@ EVIDENCE: dict[str, str] = {
     "story.after_backward": "已记录的激活梯度都有限：问题始于反向之后，或始于没有单独记录的权重梯度。",
     "story.grad_norm": "梯度有限，而其范数不是：范数自身溢出，梯度裁剪用到的是错误的数。",
     "story.parameter": "参数不是有限值。",
-    "story.update": "loss 与梯度都有限：该值产生于反向之后的参数更新。",
     "story.earlier_steps_clean": "step {steps} 正常；第一个异常的 step 是 {step}。",
     "story.skipped": "step {steps}：梯度溢出，loss scaler 跳过了更新（下一 step 的初始权重完全相同）。不计为损坏。",
     "caveat.missing_ranks": "没有 {ranks:ranks} 的 dump：如果根因在那里则看不到",
