@@ -109,6 +109,17 @@ def test_every_key_in_the_package_has_words() -> None:
     assert {key for key in keys_in_source() if not has(key)} == set()
 
 
+SENTENCES = ("evidence", "caveat", "story", "reason")
+"""Areas whose sentences each have a test that names them; ``why`` goes with the mechanism, which has its own tests."""
+
+
+def test_every_sentence_of_a_report_stands_in_a_test() -> None:
+    tests = Path(__file__).parent
+    words = " ".join(path.read_text("utf-8") for path in sorted(tests.rglob("*.py")))
+    told = set(re.findall(r"[a-z_]+\.[a-z_.]*[a-z_]", words))
+    assert {key for key in en.MESSAGES if key.partition(".")[0] in SENTENCES} - told == set()
+
+
 def test_numbers_are_written_for_engineers() -> None:
     written = {value: number(value) for value in (65504.0, 65519.7, 0, 0.0, 88.72284, 1e-7, 3.4028235e38, -2.5, 10**15)}
     assert written == {

@@ -121,19 +121,24 @@ def test_a_collective_that_is_not_what_its_members_give_stays_communication() ->
     assert (now.where, now.mechanism.kind) == (Where.COMMUNICATION, MechanismKind.COMM_CORRUPTION)
 
 
-def test_a_record_on_the_way_that_differs_comes_before_the_cause() -> None:
+@pytest.mark.parametrize("found", [DIFFERS, AGREES], ids=["it differs", "it agrees"])
+def test_a_record_on_the_way_that_differs_comes_before_the_cause(found: Replay) -> None:
     report, there = analysed("exp_overflow"), records("exp_overflow")
     (cause,) = report.root_causes
     earlier = "Functional.linear.0.forward"
     cause = replace(cause, run_up=(RunUp(earlier, 0, 1.0, 2.0),))
     made = with_replays(
         replace(report, root_causes=(cause,)),
-        [ReplayedRecord(0, cause.rank, earlier, 0, DIFFERS)],
+        [ReplayedRecord(0, cause.rank, earlier, 0, found)],
         lambda _step, _rank, op: there.get(op),
     )
     (now,) = made.root_causes
-    assert (now.op_name, now.mechanism.kind) == (earlier, MechanismKind.DEVICE_FAULT)
-    assert [other.op_name for other in now.alternatives] == [cause.op_name]
+    follows = [other.op_name for other in now.alternatives if other.reason.key == "reason.follows_from_device_fault"]
+    if found is DIFFERS:
+        assert (now.op_name, now.mechanism.kind) == (earlier, MechanismKind.DEVICE_FAULT)
+        assert [other.op_name for other in now.alternatives] == follows == [cause.op_name]
+    else:
+        assert (now.op_name, now.mechanism, follows) == (cause.op_name, cause.mechanism, [])
 
 
 def test_a_silent_fault_makes_a_clean_report_an_anomaly() -> None:

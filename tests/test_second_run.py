@@ -132,3 +132,17 @@ def test_the_value_of_a_trigger() -> None:
     values = StepValues(loss=2.5, gradient_norm=NotFinite.NAN)
     assert (values.of(Trigger.LOSS), values.of(Trigger.GRADIENT_NORM)) == (2.5, NotFinite.NAN)
     assert GuardFile(step=0, rank=0, world=1, trigger=Trigger.LOSS, first=values).reproduced is None
+
+
+@pytest.mark.parametrize("trigger", ["loss", "gradient_norm"])
+def test_only_values_that_the_guard_saw_are_said(tmp_path: Path, trigger: str) -> None:
+    _dump(tmp_path, 0, _guard(0, {trigger: "NaN"}, again={trigger: 2.5}, trigger=trigger))
+    (cause,) = firstnan.analyze(tmp_path).root_causes
+    told = {note.key: note.params["value"] for note in cause.evidence}
+    values = {
+        "loss": ("evidence.first_run_loss", "evidence.again_run_loss"),
+        "gradient_norm": ("evidence.first_run_gradient_norm", "evidence.again_run_gradient_norm"),
+    }
+    first, again = values[trigger]
+    assert told.keys() == {first, again}
+    assert (str(told[first]), told[again]) == ("nan", 2.5)

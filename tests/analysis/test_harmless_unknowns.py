@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import NAN, Json, Rank, Run, blank, scalar, t, the_cause
+from made_runs import INF, NAN, Json, Rank, Run, batch, blank, scalar, t, the_cause
 
 from firstnan.answer.model import Verdict
 
@@ -72,3 +72,36 @@ def test_parts_that_no_gather_fills_are_read(parts: tuple[int, ...], tmp_path: P
     arrives = t(0.5, shape=PARTS) if parts == (16,) else t(NAN, shape=PARTS)
     gathered(run.rank(0), parts=parts, arrives=arrives)
     assert "Torch.chunk.0.forward" in {cause.op_name for cause in run.analyze(tmp_path).root_causes}
+
+
+def sharded(rank: Rank, *, weight: float = 0.5, given: float = 1.0) -> None:
+    """A layer of fully sharded training whose communication is not recorded: a receive buffer of fresh memory and the
+    parts of it that the gather fills, fresh memory for the whole parameters, and the layer that reads those."""
+    buffer, half, part = (t(NAN, shape=(size,), grad=False) for size in (128, 64, 32))
+    rank.op("Torch.empty", [128], [buffer], dtype="torch.float32")
+    rank.op("Tensor.narrow", [buffer, 0, 64, 64], [half])
+    rank.op("Torch.split", [half, [32, 32]], [part, t(1e29, shape=(32,), grad=False)])
+    for _ in range(2):
+        rank.op("Torch.empty", [[64]], [half], dtype="torch.float32")
+    linear = rank.op("Functional.linear", [batch(1.0), t(weight, shape=(8, 8))], [t(weight)])
+    result = rank.op("Torch.exp", [t(100.0 if given == INF else 1.0)], [t(given)])
+    total = rank.op("Torch.sum", [t(given)], [t(given, shape=())])
+    rank.backward(total, [t(1.0, shape=())], [t(1.0)])
+    for call in (result, linear):
+        rank.backward(call, [t(given)], [t(given)])
+
+
+@pytest.mark.parametrize("ranks", [2, 4], ids=["shards", "shards and replicas"])
+def test_healthy_sharded_training_is_clean(ranks: int, tmp_path: Path) -> None:
+    run = Run()
+    for number in range(ranks):
+        sharded(run.rank(number))
+    assert run.analyze(tmp_path).exit_code == 0
+
+
+def test_the_fault_is_named_and_not_the_receive_buffer(tmp_path: Path) -> None:
+    run = Run()
+    sharded(run.rank(0))
+    sharded(run.rank(1), given=INF)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.rank, cause.op_name) == (1, "Torch.exp.0.forward")

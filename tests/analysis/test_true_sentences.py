@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, batch, t, the_cause
+from made_runs import INF, NAN, Rank, Run, batch, blank, t, the_cause
 
 import firstnan
 from firstnan.answer.model import Note, Report
 from firstnan.dump.language import Language
+from firstnan.show.outline.causes import dropped
 from firstnan.words import text
 
 WEIGHT = t(NAN, shape=(8, 8))
@@ -316,3 +317,242 @@ def test_that_the_loss_of_others_is_finite_is_said_where_it_is_recorded(recorded
     report = run.analyze(tmp_path)
     assert the_cause(report).rank == 1
     assert ("story.gradient_partly_seen" in keys(report)) is recorded
+
+
+# --- "... is the constant ...", "not all inputs were recorded with statistics", "the forward record of this call is" --
+
+
+def with_loss(rank: Rank, value: object) -> None:
+    total = rank.op("Torch.sum", [t(value)], [t(value, shape=())])
+    rank.backward(total, [t(1.0, shape=())], [t(value)])
+
+
+@pytest.mark.parametrize("factor", [INF, 2.0])
+def test_that_an_argument_is_a_constant_is_said_where_it_is_not_finite(factor: float, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.mul", [t(1.0), factor], [t(INF)])
+    with_loss(run.rank(0), INF)
+    report = run.analyze(tmp_path)
+    assert the_cause(report).op_name == "Torch.mul.0.forward"
+    assert ("evidence.constant" in keys(report)) is (factor == INF)
+
+
+@pytest.mark.parametrize("second", [blank(), t(2.0), blank(dtype="int64")], ids=["unknown", "known", "of integers"])
+def test_that_inputs_are_unknown_is_said_where_one_has_no_statistics(second: object, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.custom_kernel", [t(1.0), second], [t(NAN)])
+    with_loss(run.rank(0), NAN)
+    report = run.analyze(tmp_path)
+    assert the_cause(report).op_name == "Torch.custom_kernel.0.forward"
+    assert ("evidence.unknown_inputs" in keys(report)) is (second == blank())
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["its forward is recorded", "it is not"])
+def test_the_forward_record_of_a_backward_is_named_where_there_is_one(recorded: bool, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    root = rank.op("Torch.sqrt", [t(1.0, 0.0)], [t(1.0, 0.0)])
+    with_loss(rank, 1.0)
+    rank.backward(root, [t(1.0)], [t(INF, 0.0)])
+    if not recorded:
+        del rank.data[root]
+        del rank.construct[root]
+    report = run.analyze(tmp_path)
+    assert the_cause(report).op_name == "Torch.sqrt.0.backward"
+    twins = [note.params["op_name"] for note in the_cause(report).evidence if note.key == "evidence.forward_twin"]
+    assert twins == ([root] if recorded else [])
+
+
+# --- "the first non-finite value that follows is in ..." -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("received", [1e30, 2.0], ids=["impossible", "possible"])
+def test_what_follows_a_wrong_result_is_said_where_the_result_is_wrong(received: float, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        got = t(received if number else 2.0)
+        rank.all_reduce(t(1.0), got, (0, 1))
+        given = INF if number else 4.0
+        rank.op("Torch.mul", [got, got], [t(given)])
+        with_loss(rank, given)
+    report = run.analyze(tmp_path)
+    told = [note.params for note in notes(report) if note.key == "evidence.first_effect"]
+    assert told == ([{"rank": 1, "op_name": "Torch.mul.0.forward"}] if received == 1e30 else [])
+    assert report.root_causes
+
+
+# --- "no record of that call on ... either: it could be the source as well" ------------------------------------------
+
+
+@pytest.mark.parametrize("third", ["absent", "finite"])
+def test_that_another_rank_is_missing_too_is_said_where_it_is(third: str, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0,) if third == "absent" else (0, 2):
+        rank = run.rank(number)
+        rank.all_reduce(t(1.0), t(NAN), (0, 1, 2))
+        with_loss(rank, NAN)
+    report = run.analyze(tmp_path)
+    told = [note.params for note in notes(report) if note.key == "evidence.other_missing"]
+    assert report.root_causes[0].rank == 1
+    assert bool(told) is (third == "absent")
+
+
+# --- "rank N sends it with ..., which you ruled out" -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ruled_out", ["0:Distributed.send.0.forward", "0:Torch.relu.0.forward"])
+def test_that_the_sender_was_ruled_out_is_said_where_it_was(ruled_out: str, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.relu", [t(1.0)], [t(1.0)])
+    run.rank(0).send(t(NAN), 1)
+    run.rank(1).recv(t(NAN), 0)
+    with_loss(run.rank(1), NAN)
+    found = keys(run.analyze(tmp_path, exclude_ops=(ruled_out,)))
+    assert ("evidence.excluded_sender" in found) is ("send" in ruled_out)
+
+
+# --- "the report lists ... of ..." -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_that_calls_are_left_out_is_said_where_they_are(
+    more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstnan.report.calls.MAX_COLLECTIVES", 2)
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.op("Torch.custom_kernel", [t(1.0)], [t(NAN)])
+        for _ in range(2 + more):
+            rank.all_reduce(t(NAN), t(NAN), (0, 1))
+        with_loss(rank, NAN)
+    report = run.analyze(tmp_path)
+    assert len(report.collectives) == 2
+    told = [note.params for note in report.caveats if note.key == "caveat.listed_calls"]
+    assert told == ([{"shown": 2, "count": 3}] if more else [])
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_that_causes_are_left_out_is_said_where_they_are(
+    more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstnan.report.assemble.MAX_CAUSES", 2)
+    run = Run()
+    for number in range(2 + more):
+        run.rank(number).op(f"Torch.custom_{number}", [t(1.0)], [t(NAN)])
+        with_loss(run.rank(number), NAN)
+    report = run.analyze(tmp_path)
+    assert len(report.root_causes) == 2
+    told = [note.params for note in report.caveats if note.key == "caveat.listed_causes"]
+    assert told == ([{"shown": 2, "count": 3}] if more else [])
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_that_contained_values_are_left_out_is_said_where_they_are(
+    more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("firstnan.report.assemble.MAX_CONTAINED", 2)
+    run = Run()
+    rank = run.rank(0)
+    for at in range(2 + more):
+        rank.op(f"Torch.custom_{at}", [t(1.0, shape=(3 + at,))], [t(NAN, shape=(3 + at,))])
+    with_loss(rank, 1.0)
+    report = run.analyze(tmp_path)
+    assert len(report.contained) == 2
+    told = [note.params for note in report.caveats if note.key == "caveat.listed_contained"]
+    assert told == ([{"shown": 2, "count": 3}] if more else [])
+
+
+# --- "the dump of ... is empty or unreadable", "... calls could not be matched across ranks" --------------------------
+
+
+@pytest.mark.parametrize("damage", ["empty", "no json", None])
+def test_that_a_rank_is_unreadable_is_said_where_it_is(damage: str | None, tmp_path: Path) -> None:
+    run = Run()
+    for number in (0, 1):
+        weighted(run.rank(number), t(0.5, shape=(8, 8)))
+    root = run.write(tmp_path)
+    if damage is not None:
+        (root / "step0" / "rank1" / "dump.json").write_text("" if damage == "empty" else "no json")
+    report = firstnan.analyze(root, firstnan.Options(jobs=1))
+    told = [note.params["ranks"] for note in report.caveats if note.key == "caveat.unreadable_ranks"]
+    assert told == ([] if damage is None else ["1"])
+
+
+@pytest.mark.parametrize("names_it", [False, True], ids=["from any rank", "from rank 1"])
+def test_that_calls_are_unmatched_is_said_where_no_peer_is_recorded(names_it: bool, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.custom_kernel", [t(1.0)], [t(NAN)])
+    run.rank(0).comm("recv", [None], {"src": 1} if names_it else {}, {0: t(1.0)})
+    run.rank(1).send(t(1.0), 0)
+    with_loss(run.rank(0), NAN)
+    report = run.analyze(tmp_path)
+    told = [note.params["count"] for note in report.caveats if note.key == "caveat.unmatched_calls"]
+    assert told == ([] if names_it else [1])
+
+
+# --- "parameters are not finite", "step N already had non-finite gradients" -------------------------------------------
+
+
+@pytest.mark.parametrize("output", [NAN, 1.0], ids=["its module gives it on", "it does not"])
+def test_that_only_parameters_are_bad_is_said_where_no_loss_is(output: float, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("net", "Linear", [batch(1.0)], [t(NAN)], {"weight": WEIGHT}):
+        rank.op("Functional.linear", [batch(1.0), WEIGHT], [t(NAN)])
+    if output is NAN:
+        with_loss(rank, NAN)
+    assert ("story.parameter" in keys(run.analyze(tmp_path))) is (output == 1.0)
+
+
+@pytest.mark.parametrize("gradient", [INF, 1.0])
+def test_that_gradients_were_bad_before_is_said_where_they_were(gradient: float, tmp_path: Path) -> None:
+    """The loss scaler skipped the step before; the bad parameter belongs to a layer that only this step uses."""
+    run = Run()
+    for step in (0, 1):
+        rank = run.rank(0, step)
+        half = t(1.0, dtype="float16")
+        linear = rank.op(
+            "Functional.linear", [batch(1.0, dtype="float16"), t(0.5, shape=(8, 8), dtype="float16")], [half]
+        )
+        total = rank.op("Torch.sum", [half], [t(1.0, 1.0, shape=(), dtype="float16")])
+        rank.backward(total, [t(6e4, 6e4, shape=(), dtype="float16")], [t(6e4, dtype="float16")])
+        rank.backward(linear, [t(6e4, dtype="float16")], [t(1.0 if step else gradient, dtype="float16")])
+    weighted(run.rank(0, 1), WEIGHT)
+    report = run.analyze(tmp_path)
+    assert (report.step, the_cause(report).op_name) == (1, "Functional.linear.1.forward")
+    assert ("evidence.gradients_before" in keys(report)) is (gradient == INF)
+
+
+# --- "only a guess links it to ...", "dropped here: this record uses the value" --------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 16), (4, 8)], ids=["of another shape", "the same tensor"])
+def test_that_a_link_is_a_guess_is_said_where_it_is_one(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """The dump lists a call between the two and does not hold it."""
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    rank.construct["Torch.cat.0.forward"] = None
+    read = rank.op("Torch.relu", [t(NAN, shape=shape)], [t(NAN, shape=shape)])
+    loss = rank.op("Torch.sum", [t(NAN, shape=shape)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(NAN, shape=shape)])
+    cause = the_cause(run.analyze(tmp_path))
+    guesses = [
+        (other.op_name, other.reason.params) for other in cause.alternatives if other.reason.key == "reason.guess"
+    ]
+    assert cause.op_name == born
+    assert guesses == ([] if shape == (4, 8) else [(read, {"op_name": born})])
+
+
+@pytest.mark.parametrize(
+    ("closer", "key"),
+    [
+        ({"closer": "Torch.where.0.forward"}, "reason.dropped_here"),
+        ({"closer": "Torch.nan_to_num.0.forward"}, "reason.contained"),
+        ({}, "reason.dropped"),
+    ],
+)
+def test_who_dropped_a_value_is_said_as_it_is_known(closer: dict[str, str | float], key: str) -> None:
+    assert dropped(Note("reason.contained", {**closer}), "Torch.where.0.forward").key == key
