@@ -109,15 +109,37 @@ def test_every_key_in_the_package_has_words() -> None:
     assert {key for key in keys_in_source() if not has(key)} == set()
 
 
-SENTENCES = ("evidence", "caveat", "story", "reason")
-"""Areas whose sentences each have a test that names them; ``why`` goes with the mechanism, which has its own tests."""
+SENTENCES = ("evidence", "caveat", "story", "reason", "why")
+IN_NO_TEST = {
+    "why.comm_corruption_blind",
+    "why.flagged",
+    "why.fp16_between",
+    "why.large_value",
+    "why.masked_attention",
+    "why.masked_label",
+    "why.missing_rank_cut",
+    "why.missing_rank_empty",
+    "why.missing_rank_unreadable",
+    "why.not_reproduced",
+    "why.one_element_rows",
+    "why.overflow_narrow",
+    "why.replay_arithmetic",
+    "why.replay_range",
+    "why.saturated_result",
+    "why.single_elements",
+    "why.smoothed_mask",
+    "why.tiny_divisor",
+    "why.values_differ",
+    "why.zero_weight",
+}
+"""What no test names yet. The set only shrinks."""
 
 
 def test_every_sentence_of_a_report_stands_in_a_test() -> None:
     tests = Path(__file__).parent
-    words = " ".join(path.read_text("utf-8") for path in sorted(tests.rglob("*.py")))
-    told = set(re.findall(r"[a-z_]+\.[a-z_.]*[a-z_]", words))
-    assert {key for key in en.MESSAGES if key.partition(".")[0] in SENTENCES} - told == set()
+    words = " ".join(path.read_text("utf-8") for path in sorted(tests.rglob("*.py")) if path != Path(__file__))
+    told = set(re.findall(r"[a-z_]+\.[a-z0-9_.]*[a-z0-9_]", words))
+    assert {key for key in en.MESSAGES if key.partition(".")[0] in SENTENCES} - told == IN_NO_TEST
 
 
 def test_numbers_are_written_for_engineers() -> None:

@@ -556,3 +556,43 @@ def test_that_a_link_is_a_guess_is_said_where_it_is_one(shape: tuple[int, ...], 
 )
 def test_who_dropped_a_value_is_said_as_it_is_known(closer: dict[str, str | float], key: str) -> None:
     assert dropped(Note("reason.contained", {**closer}), "Torch.where.0.forward").key == key
+
+
+# --- why: each example tells its own sentence, and in no other one does it stand -------------------------------------
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "small"
+TELLS = {
+    "why.bad_input": {"bad_input"},
+    "why.bad_parameter": {"bad_parameter"},
+    "why.cast_between": {"cast_not_recorded"},
+    "why.cast_overflow": {"cast_overflow"},
+    "why.comm_corruption": {"comm_corruption"},
+    "why.device_fault": {"device_fault_suspected"},
+    "why.div_by_zero": {"div_by_zero"},
+    "why.divergence": {"divergence"},
+    "why.domain_error": {"domain_error"},
+    "why.exp_overflow": {"exp_overflow"},
+    "why.fp8_scale": {"fp8_scale"},
+    "why.inf_minus_inf": {"inf_minus_inf"},
+    "why.large_value_from": {"large_value_propagation"},
+    "why.log_zero": {"log_zero"},
+    "why.masked_softmax": {"masked_softmax"},
+    "why.missing_rank_absent": {"missing_rank"},
+    "why.nan_argument": {"nan_argument"},
+    "why.overflow": {"bf16_overflow", "fp16_overflow", "fp32_overflow"},
+    "why.reduction_overflow": {"reduction_overflow"},
+    "why.saturation": {"saturation"},
+    "why.saved_nonfinite": {"saved_nonfinite"},
+    "why.sqrt_backward": {"sqrt_backward"},
+    "why.transient": {"transient"},
+    "why.uninitialised": {"uninitialised_memory"},
+    "why.unknown": {"before_dump", "device_fault", "unknown"},
+    "why.zero_times_inf": {"zero_times_inf"},
+}
+
+
+@pytest.mark.parametrize("example", sorted({path.parent.name for path in EXAMPLES.glob("*/step*")}))
+def test_why_is_said_in_the_example_of_its_cause_alone(example: str) -> None:
+    report = firstnan.analyze(EXAMPLES / example, firstnan.Options(jobs=1))
+    told = {cause.mechanism.explanation.key for cause in report.root_causes}
+    assert told == {key for key, examples in TELLS.items() if example in examples}

@@ -45,7 +45,7 @@ EXP = RootCause(
     mechanism=Mechanism(
         MechanismKind.EXP_OVERFLOW,
         Confidence.CERTAIN,
-        Note("evidence.dtype_limit", {"dtype": "float32", "limit": 3.4028234663852886e38}),
+        Note("why.exp_overflow", {"value": 95.25, "dtype": "float32", "edge": 88.72283905206835}),
     ),
     inputs=(tensor("input_args.0", 95.25, -3.5),),
     outputs=(tensor("output.0", math.inf, 0.030197383422318501),),

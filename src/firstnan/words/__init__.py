@@ -1,6 +1,6 @@
 """Every word shown to people, in English and Chinese, by key.
 
-``text(Note("evidence.dtype_limit", {"dtype": "float16", "limit": 65504.0}), Language.EN)`` gives one sentence;
+``text(Note("evidence.inputs_finite", {"largest": 65504.0}), Language.EN)`` gives one sentence;
 :func:`pieces` gives the same sentence in parts, so that a reporter can set text from the dump apart from ours.
 
 Templates are ``str.format``-like: ``{name}`` is a parameter, ``{name:area}`` a parameter whose value is itself

@@ -22,7 +22,6 @@ EVIDENCE: dict[str, str] = {
         "bad elements, but the gradient still passes through them"
     ),
     "evidence.forward_twin": "the forward record of this call is {op_name}",
-    "evidence.dtype_limit": "the largest finite {dtype} is {limit}",
     "evidence.only_copies": (
         "{op_name} copies or views its input, which is finite: it did not make the value; another operator wrote to "
         "this memory"

@@ -16,7 +16,6 @@ EVIDENCE: dict[str, str] = {
         "但梯度仍会经过它们"
     ),
     "evidence.forward_twin": "该次调用的前向记录是 {op_name}",
-    "evidence.dtype_limit": "{dtype} 的最大有限值为 {limit}",
     "evidence.only_copies": (
         "{op_name} 只是复制输入或取其 view，而输入是有限值：该值不是它产生的，而是另一个算子写入了这块内存"
     ),
