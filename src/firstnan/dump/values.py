@@ -43,7 +43,7 @@ class ValueState(Enum):
     @property
     def is_bad(self) -> bool:
         """Non-finite in any way, a legal -Inf included (that filter is the analysis')."""
-        return self in _BAD
+        return self in BAD
 
     @property
     def is_unknown(self) -> bool:
@@ -52,7 +52,7 @@ class ValueState(Enum):
 
 INFINITE = frozenset({ValueState.POS_INF, ValueState.NEG_INF, ValueState.BOTH_INF})
 """Infinities, and no NaN."""
-_BAD = frozenset(
+BAD = frozenset(
     {
         ValueState.NAN,
         ValueState.POS_INF,
@@ -61,6 +61,7 @@ _BAD = frozenset(
         ValueState.NON_FINITE,
     }
 )
+"""Non-finite in any way."""
 
 _NON_FINITE_WORDS = {
     "nan": math.nan,

@@ -61,12 +61,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice
 
 from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.values import INFINITE, ValueState
+from firstnan.dump.values import BAD, INFINITE, ValueState
 from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.contents import Contents
@@ -155,8 +155,8 @@ class Flow:
     """Modules around records that the user ruled out -> the bad results of these."""
     _inside: dict[str, Contents] = field(default_factory=lambda: defaultdict(Contents))
     """module record name -> values written inside it, until its record hands them on to the module around it"""
-    _in_order: dict[tuple[str, ...], bool] = field(default_factory=dict)
-    """Chain of callers -> whether the records of the inner ones stand before those of the outer ones."""
+    _in_order: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """Innermost of a chain of callers and its length -> whether the records of inner ones stand before outer ones."""
     _written: int = 0
 
     def __post_init__(self) -> None:
@@ -215,12 +215,21 @@ class Flow:
         self._first_gradient = self._where_gradients_begin()
         for record in self.records:
             self._begun(record.index)
-            self._follow(record)
-            self._hand_on(record)
+            if not self._says_nothing(record):
+                self._follow(record)
+                self._hand_on(record)
         if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if self.structure.last_backward is None and self.records.has_end:
             self._at_the_end()
+
+    def _says_nothing(self, record: Record) -> bool:
+        """A call with a result, without a bad value, while no value waits for a proof: most records, of each window."""
+        if record.name.kind is not RecordKind.API or not record.outputs or self._patched or record.index in self.calls:
+            return False
+        if record.name.full in self._inside:
+            return False
+        return not any(tensor.state in BAD for tensor in record.tensors)
 
     def _follow(self, record: Record) -> None:
         if record.name.full in self.excluded:
@@ -568,10 +577,16 @@ class Flow:
 
     def _stand_in_order(self, record: Record) -> bool:
         chain = self.structure.ancestors(record.name.full)
-        known = self._in_order.get(chain)
+        if not chain:
+            return True
+        known = self._in_order.get((chain[0], len(chain)))
         if known is None:
-            places = [self._places[module] for module in chain if module in self._places]
-            known = self._in_order[chain] = all(one < other for one, other in pairwise(places))
+            known, outer = True, len(self.records)
+            for depth, module in enumerate(reversed(chain), 1):
+                place = self._places.get(module)
+                if place is not None:
+                    known, outer = known and place < outer, place
+                self._in_order[module, depth] = known
         return known
 
     def _hand_on(self, record: Record) -> None:

@@ -59,6 +59,11 @@ class Structure:
         known = self._chains.get(parent)
         if known is None:
             known = self._chains[parent] = self._chain(parent)
+            if not self.parents.get(known[-1]):
+                for place, caller in enumerate(known[1:], 1):
+                    if caller in self._chains:
+                        break  # and all around it
+                    self._chains[caller] = known[place:]
         if self.parents.get(known[-1]):  # a cycle, or too deep: the name itself may be in it
             return known[: known.index(name)] if name in known else known
         return known
@@ -66,6 +71,9 @@ class Structure:
     def _chain(self, caller: str | None) -> tuple[str, ...]:
         chain: dict[str, None] = {}
         while caller and caller not in chain and len(chain) < MAX_DEPTH:
+            known = self._chains.get(caller)
+            if known is not None and not self.parents.get(known[-1]):
+                return (*chain, *known)[:MAX_DEPTH]
             chain[caller] = None
             caller = self.parents.get(caller)
         return tuple(chain)
