@@ -277,3 +277,19 @@ def test_a_gradient_of_what_the_cpu_does_not_get_follows_from_it() -> None:
     assert [cause.op_name for cause in report.root_causes] == [forward]
     report = told("device_fault", {forward: AGREES, backward: DIFFERS})
     assert backward in [cause.op_name for cause in report.root_causes]
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "why"),
+    [
+        ("exp_overflow", NOT_REPRODUCED, "why.not_reproduced"),
+        ("exp_overflow", DIFFERS, "why.values_differ"),
+        ("exp_overflow", REPRODUCED, "why.exp_overflow"),
+        ("device_fault_suspected", REPRODUCED, "why.replay_arithmetic"),
+        ("device_fault_suspected", RANGE, "why.replay_range"),
+        ("device_fault_suspected", NOT_REPRODUCED, "why.not_reproduced"),
+    ],
+)
+def test_why_says_what_the_replay_showed(name: str, found: Replay, why: str) -> None:
+    (now,) = told(name, {cause_of(name).op_name: found}).root_causes
+    assert now.mechanism.explanation.key == why

@@ -596,3 +596,81 @@ def test_why_is_said_in_the_example_of_its_cause_alone(example: str) -> None:
     report = firstnan.analyze(EXAMPLES / example, firstnan.Options(jobs=1))
     told = {cause.mechanism.explanation.key for cause in report.root_causes}
     assert told == {key for key, examples in TELLS.items() if example in examples}
+
+
+# --- "the value came from rank N, whose dump is absent / is cut / cannot be read / is empty" --------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ("whole", None),
+        ("cut", "why.missing_rank_cut"),
+        ("no json", "why.missing_rank_unreadable"),
+        ("no records", "why.missing_rank_empty"),
+        ("absent", "why.missing_rank_absent"),
+    ],
+)
+def test_what_is_there_of_the_sender_is_said_as_it_is(there: str, why: str | None, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).all_reduce(t(1.0), t(NAN), (0, 1))
+    with_loss(run.rank(0), NAN)
+    sender = run.rank(1)
+    if there != "no records":
+        sender.op("Torch.custom_kernel", [t(1.0)], [t(NAN if there == "whole" else 1.0)])
+        sender.all_reduce(t(NAN), t(NAN), (0, 1))
+    if there == "absent":
+        run.drop(1)
+    root = run.write(tmp_path)
+    dump = root / "step0" / "rank1" / "dump.json"
+    if there == "no json":
+        dump.write_text("no json")
+    if there == "cut":
+        dump.write_text(dump.read_text().partition('"Distributed.')[0])
+    report = firstnan.analyze(root, firstnan.Options(jobs=1))
+    told = [key for key in keys(report) if key.startswith("why.missing_rank")]
+    assert told == ([] if why is None else [why])
+
+
+# --- why: variants of one mechanism, of which one alone is true ------------------------------------------------------
+
+ROWS, TARGET, MASK = t(1.0, -INF), batch(7, 0, shape=(4,), dtype="int64"), batch(1, 0, dtype="bool")
+VARIANTS = [
+    ("Torch.div", [t(1e10), t(1e-30, 1e-35)], INF, "why.tiny_divisor"),
+    ("Torch.div", [t(1e10), t(1.0, 0.0)], INF, "why.div_by_zero"),
+    ("Functional.layer_norm", [t(2.0, shape=(4, 1)), [1], None, None, 0.0], NAN, "why.one_element_rows"),
+    ("Functional.layer_norm", [t(2.0, 2.0), [8], None, None, 0.0], NAN, "why.no_variance"),
+    ("Torch.std", [t(2.0, shape=(4, 8, 1)), -1], NAN, "why.single_elements"),
+    ("Functional.scaled_dot_product_attention", [t(1.0), t(1.0), t(1.0), MASK], NAN, "why.masked_attention"),
+    ("Functional.scaled_dot_product_attention", [t(1.0), t(1.0), t(1.0)], NAN, "why.unknown"),
+    ("Functional.cross_entropy", [ROWS, TARGET], INF, "why.masked_label"),
+    ("Functional.cross_entropy", [ROWS, TARGET], NAN, "why.masked_softmax"),
+]
+
+
+@pytest.mark.parametrize(("api", "inputs", "given", "why"), VARIANTS, ids=[f"{row[0]} {row[3]}" for row in VARIANTS])
+def test_why_is_the_variant_that_is_true(
+    api: str, inputs: list[object], given: float, why: str, tmp_path: Path
+) -> None:
+    run = Run()
+    run.rank(0).op("Torch.masked_fill", [t(1.0), MASK, -INF], [ROWS])
+    run.rank(0).op(api, inputs, [t(given)])
+    with_loss(run.rank(0), given)
+    assert the_cause(run.analyze(tmp_path)).mechanism.explanation.key == why
+
+
+@pytest.mark.parametrize("elements", [1, 2])
+def test_that_a_deviation_is_of_single_elements_is_said_where_it_is(elements: int, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.std", [t(2.0, shape=(4, 8, elements)), -1], [t(NAN)])
+    with_loss(run.rank(0), NAN)
+    assert ("why.single_elements" in keys(run.analyze(tmp_path))) is (elements == 1)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_that_smoothing_reads_the_mask_is_said_where_there_is_some(smoothing: float, tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).op("Torch.masked_fill", [t(1.0), MASK, -INF], [ROWS])
+    run.rank(0).op("Functional.cross_entropy", [ROWS, TARGET], [t(INF, shape=())], label_smoothing=smoothing)
+    told = the_cause(run.analyze(tmp_path)).mechanism.explanation.key
+    assert told == ("why.smoothed_mask" if smoothing else "why.masked_label")
