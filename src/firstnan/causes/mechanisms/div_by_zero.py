@@ -114,6 +114,8 @@ def no_variance(case: Case) -> Mechanism | None:
     forward = case.forward
     if forward is None or not case.computes(Computes.NORMALISATION) or not forward.inputs:
         return None
+    if case.api in _DEVIATIONS and not case.is_backward:
+        return None  # the deviation of equal elements is 0; only its derivative divides by it
     tensor = forward.inputs[0]
     limit, value = limits(tensor.dtype), magnitude(tensor.max, tensor.min)
     if limit is not None and value is not None and value * value > limit.largest:
