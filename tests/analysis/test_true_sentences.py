@@ -8,7 +8,7 @@ import pytest
 from made_runs import INF, NAN, Rank, Run, batch, blank, t, the_cause
 
 import firstnan
-from firstnan.answer.model import Note, Report
+from firstnan.answer.model import Note, Report, Where
 from firstnan.dump.language import Language
 from firstnan.show.outline.causes import dropped
 from firstnan.words import text
@@ -410,6 +410,19 @@ def test_that_the_sender_was_ruled_out_is_said_where_it_was(ruled_out: str, tmp_
     with_loss(run.rank(1), NAN)
     found = keys(run.analyze(tmp_path, exclude_ops=(ruled_out,)))
     assert ("evidence.excluded_sender" in found) is ("send" in ruled_out)
+
+
+def test_no_sender_is_said_to_be_ruled_out_where_another_record_was(tmp_path: Path) -> None:
+    """The result of the call is bad although all members sent finite values."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+        rank.all_reduce(t(1.0), t(NAN), (0, 1))
+        with_loss(rank, NAN)
+    report = run.analyze(tmp_path, exclude_ops=("0:Torch.relu.0.forward",))
+    assert {cause.where for cause in report.root_causes} == {Where.COMMUNICATION}
+    assert "evidence.excluded_sender" not in keys(report)
 
 
 # --- "the report lists ... of ..." -----------------------------------------------------------------------------------
