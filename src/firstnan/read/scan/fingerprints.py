@@ -242,7 +242,8 @@ class PrintsReader:
         output = buffer.text.find(OUTPUT, named, stop)
         stem = bytes(buffer.window[begin:named]).removesuffix(_NAME_ENDS)
         shape, last = data.find(_SHAPE, output, stop), data.rfind(_GRAD, named, output)
-        if min(output, shape, last) < 0 or not stem.rstrip(b"0123456789").endswith(b"."):
+        last = last if record.inputs else named  # nothing varies in front of the results
+        if min(named, output, shape, last) < 0 or not stem.rstrip(b"0123456789").endswith(b"."):
             return None
         floats = record.outputs[0].is_floating
         return _Kind(
