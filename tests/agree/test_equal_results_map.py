@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from replicas_made import Json, analysed, call, nudge, tensor, write
 
+import firstnan
 from firstnan.answer.views import unpack_cells
 
 RECORD = "Distributed.all_reduce.3.forward"
@@ -87,3 +89,10 @@ def test_members_that_disagree_about_the_order_get_places_all_the_same(tmp_path:
 
     shown = cells(write(tmp_path, edit=edit))
     assert {rank: row.rstrip(".").count("e") + row.count("d") for rank, row in shown.items()} == {0: 10, 1: 9, 2: 9}
+
+
+def test_the_map_is_drawn_only_for_who_shows_it(tmp_path: Path) -> None:
+    write(tmp_path, edit=corrupted(2))
+    drawn, plain = (firstnan.analyze(tmp_path, firstnan.Options(jobs=1, draws_equals=draws)) for draws in (True, False))
+    assert drawn.agreement_map is not None
+    assert plain == replace(drawn, agreement_map=None)

@@ -44,6 +44,8 @@ def _write_config(report: Report, settings: Settings, file: Path) -> None:
     say(text("output.written", settings.language, file=Words(printable(str(file)))))
 
 
+_DRAWS_EQUALS = (Format.JSON, Format.HTML)
+"""Forms that show the map of equal results."""
 _LISTS_CALLS = (Format.TEXT, Format.MARKDOWN, Format.MISSION)
 """Forms of the command ranks that show calls which are not affected."""
 
@@ -51,7 +53,7 @@ _LISTS_CALLS = (Format.TEXT, Format.MARKDOWN, Format.MISSION)
 def report(chosen: argparse.Namespace, view: View) -> int:
     form = form_of(chosen)
     check_targets(chosen, chosen.path)
-    options = arguments.options(chosen)
+    options = replace(arguments.options(chosen), draws_equals=form in _DRAWS_EQUALS)
     settings = settings_of(chosen, view, _rank(chosen, options) if view is View.TRACE else None)
     report = read(chosen.path, settings, options)
     if view is View.RANKS and (form in _LISTS_CALLS or chosen.mission_file is not None):

@@ -38,6 +38,8 @@ class Options(Struct, frozen=True):
     """Every node of the Ray cluster has rank folders of its own at the path."""
     first: bool = False
     """Read no further than to the first rank on which a bad value began; the report is not complete then."""
+    draws_equals: bool = True
+    """Draw the map of equal results where ranks differ (``Report.agreement_map``): JSON and the page show it."""
 
 
 class Suspicion(Struct, frozen=True, order=True):

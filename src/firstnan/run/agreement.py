@@ -13,8 +13,14 @@ from firstnan.answer.model import DisagreementKind, Report
 from firstnan.rank.summary import RankSummary
 
 
-def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], sources: Sources) -> Report:
-    """The report with ranks that must hold the same numbers and do not; ``by_step``: step -> rank -> summary."""
+def add(
+    report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], sources: Sources, *, draws_equals: bool = True
+) -> Report:
+    """The report with ranks that must hold the same numbers and do not.
+
+    ``by_step``: step -> rank -> summary; ``draws_equals``: with the map of equal results, which costs a visit to every
+    call of the step.
+    """
     if all(len(summaries) < 2 for summaries in by_step.values()):
         return report
     known = Names()
@@ -27,7 +33,7 @@ def add(report: Report, by_step: Mapping[int, Mapping[int, RankSummary]], source
     found = disagreements.compare(steps, sources, nan)
     kept = [one for one in found.disagreements if nan is None or not disagreements.after_a_nan(one, nan)]
     calls = [one for one in kept if one.kind is DisagreementKind.COMMUNICATION]
-    step = calls[0].step if calls else None
+    step = calls[0].step if calls and draws_equals else None
     shown = None if step is None else call_map.agreement_map(step, steps[step], [one.ranks for one in calls])
     return replace(
         report,

@@ -55,7 +55,9 @@ def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | Non
             left_out = sorted({*left_out, *known} - {summary.rank for summary in summaries})
         nowhere = files.nowhere(options.exclude_ops)
         problems = (*dump.problems, *files.stopped)
-        surveyed = Surveyed(shown(paths), summaries, problems, known, left_out, options.exclude_ops, nowhere)
+        surveyed = Surveyed(
+            shown(paths), summaries, problems, known, left_out, options.exclude_ops, nowhere, options.draws_equals
+        )
         return conclude(surveyed, files, book, alone=alone)
 
 
@@ -74,6 +76,8 @@ class Surveyed(Struct, frozen=True):
     """Answers that the user rejected."""
     nowhere: Sequence[str] = ()
     """Those of them that no rank has."""
+    draws_equals: bool = True
+    """Whether the map of equal results is wanted."""
 
     def by_step(self) -> dict[int, dict[int, RankSummary]]:
         """Step -> rank -> summary, steps with nothing but problems included."""
@@ -104,7 +108,7 @@ def conclude(surveyed: Surveyed, files: RankAccess, book: Rulebook, *, alone: bo
     if any(len(ranks) > 1 for ranks in steps.values()):
         from firstnan.run import agreement
 
-        report = agreement.add(report, steps, files)
+        report = agreement.add(report, steps, files, draws_equals=surveyed.draws_equals)
     if report.root_causes:
         from firstnan.causes import advice, peers
         from firstnan.report import call_sites
