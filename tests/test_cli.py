@@ -209,14 +209,16 @@ def test_options_reach_the_pipeline(
         engine=EngineKind.RAY,
         ray_address="10.0.0.1:6379",
         node_local=True,
+        draws_equals=False,
     )
 
 
-def test_without_options_the_defaults_are_asked_for(
-    calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("form", "draws"), [("json", True), ("html", True), ("text", False), ("line", False)])
+def test_without_options_the_defaults_and_what_the_form_shows_are_asked_for(
+    form: str, draws: bool, calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(["analyze", dump], capsys)
-    assert calls.options == Options()
+    run(["analyze", dump, "--format", form], capsys)
+    assert calls.options == Options(draws_equals=draws)
 
 
 def test_trace_of_a_rank_folder_needs_no_number(calls: Calls, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
