@@ -25,13 +25,15 @@ from firstnan.operators.communication import Result, may_be_stale, role
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.entries import NEAR_FORWARD, leads_to_forward, opens_micro_batch, origin_of
+from firstnan.rank.taint.entries import leads_to_forward, opens_micro_batch, origin_of
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers
 from firstnan.rank.taint.module_dumps import module_around
 
 INTEGER_LIMITS = frozenset({2**31 - 1, 2**31, 2**63 - 1, 2**63})
 """Absolute values of the largest and the smallest integers, which an infinity becomes."""
+READ_SOON = 64
+"""Records within which what a cast made of a value is read."""
 BLIND_RECORDS = 4
 """So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
 MAX_EVENTS = 400
@@ -311,7 +313,7 @@ def _unread(flow: Flow, record: Record) -> Ending:
 def _became_integers(flow: Flow, record: Record) -> bool:
     """a_cast_to_integers_drops."""
     sizes = {tensor.numel for tensor in record.outputs if tensor.state.is_bad}
-    for later in flow.records[record.index + 1 : record.index + 1 + NEAR_FORWARD]:
+    for later in flow.records[record.index + 1 : record.index + 1 + READ_SOON]:
         for tensor in later.inputs:
             is_integer = tensor.dtype.startswith("int") and tensor.numel in sizes
             if is_integer and any(abs(n) in INTEGER_LIMITS for n in (tensor.max, tensor.min) if n is not None):
