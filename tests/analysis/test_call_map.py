@@ -14,8 +14,9 @@ from firstnan.answer.views import CallMap, unpack_cells
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.rank.summary import CommFact, Side
 from firstnan.report import call_map as maps
-from firstnan.report.call_map import call_map, places_of
+from firstnan.report.call_map import call_map
 from firstnan.step.matching import MatchedCall
+from firstnan.step.order import members_of, places
 
 
 def state_of(fact: CommFact, call: MatchedCall, rank: int, bad_source: bool) -> RankState:  # noqa: ARG001
@@ -55,14 +56,14 @@ def two_pairs_then_all() -> Run:
 
 
 def test_calls_of_disjoint_groups_share_a_place(tmp_path: Path) -> None:
-    assert sorted(places_of(two_pairs_then_all().judge(tmp_path).matching)) == [0, 0, 1]
+    assert sorted(places(members_of(two_pairs_then_all().judge(tmp_path).matching))) == [0, 0, 1]
 
 
 def test_elements_of_one_record_do_not_wait_for_each_other(tmp_path: Path) -> None:
     run = Run()
     run.rank(0).batch_isend_irecv(p2p_op("isend", t(INF), 1), p2p_op("irecv", t(INF), 1))
     run.rank(1).batch_isend_irecv(p2p_op("irecv", t(INF), 0), p2p_op("isend", t(INF), 0))
-    assert places_of(run.judge(tmp_path).matching) == (0, 0)
+    assert places(members_of(run.judge(tmp_path).matching)) == (0, 0)
 
 
 def test_a_value_only_spreads_to_the_right(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from made_runs import INF, NAN, Rank, Run, blank, named, p2p_op, t, the_cause
 
 from firstnan.answer.model import RankState, Report, Verdict, Where
 from firstnan.step.arrivals import Arrival, RankOutcome
-from firstnan.step.order import causal_order
+from firstnan.step.order import causal_order, members_of
 
 
 def arrivals(run: Run, path: Path) -> dict[int, tuple[Arrival, tuple[int, ...]]]:
@@ -361,7 +361,7 @@ def test_causal_order_respects_the_records_of_every_rank(tmp_path: Path) -> None
     for rank in range(3):
         run.rank(rank).all_reduce(t(1.0), t(3.0))
     matching = run.judge(tmp_path).matching
-    order = causal_order(matching)
+    order = causal_order(members_of(matching))
     members = sorted(range(len(matching.calls)), key=lambda at: order[at])
     assert [sorted(matching.calls[at].members) for at in members] == [[0, 1], [1, 2], [0, 1, 2]]
 
@@ -373,7 +373,7 @@ def test_causal_order_survives_calls_that_cannot_be(tmp_path: Path) -> None:
         run.rank(rank).recv(t(1.0), 1 - rank)
         run.rank(rank).send(t(1.0), 1 - rank)
     matching = run.judge(tmp_path).matching
-    assert sorted(causal_order(matching).values()) == list(range(len(matching.calls)))
+    assert sorted(causal_order(members_of(matching)).values()) == list(range(len(matching.calls)))
 
 
 def test_garbage_beside_a_fault_is_no_source(tmp_path: Path) -> None:

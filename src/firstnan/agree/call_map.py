@@ -6,8 +6,7 @@ differing only where a finding over the same members says so; elsewhere it is no
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from firstnan.agree.communication import are_checked, by_series, comparable_length, digests_of, merged
@@ -17,6 +16,7 @@ from firstnan.agree.tally import Count
 from firstnan.answer.views import CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
 from firstnan.read.fingerprints import UNUSABLE
 from firstnan.step.call_series import Collective
+from firstnan.step.order import places
 
 MAX_COLUMNS = 4000
 """Most columns of a map; beyond that neighbouring places are put together."""
@@ -37,7 +37,7 @@ def agreement_map(step: int, replicas: Mapping[int, Replica], differing: Collect
     calls = list(_calls(replicas, differing))
     if not calls:
         return None
-    columns = _columns(calls)
+    columns = places([call.place for call in calls])
     width = max(columns) + 1
     rows = {rank: [Cell.NONE.value] * width for rank in sorted(replicas)}
     names: list[dict[str, None]] = [{} for _ in range(width)]
@@ -84,44 +84,3 @@ def _cells(values: Mapping[int, int], *, is_found: bool) -> dict[int, Cell]:
         return {}
     odd = odd_ranks(values)
     return {rank: Cell.DIFFERS if odd is None or rank in odd else Cell.EQUAL for rank in values}
-
-
-def _columns(calls: Sequence[_Call]) -> list[int]:
-    """One place after the latest earlier call of any of its members, as on the map of NaN and Inf.
-
-    Where members disagree about the order of their calls, the earliest of those that hold up the others goes first.
-    """
-    ahead: dict[int, deque[int]] = {}
-    for number in sorted(range(len(calls)), key=lambda number: min(calls[number].place.values())):
-        for rank in calls[number].place:
-            ahead.setdefault(rank, deque()).append(number)
-    for rank, numbers in ahead.items():
-        places = [(calls[number].place[rank], number) for number in numbers]
-        ahead[rank] = deque(number for _, number in sorted(places))
-    columns = [0] * len(calls)
-    free = dict.fromkeys(ahead, 0)
-    arrived: Counter[int] = Counter()
-    moved = deque(ahead)
-
-    def pass_by(number: int) -> None:
-        members = calls[number].place
-        columns[number] = max(free[rank] for rank in members)
-        for rank in members:
-            free[rank] = columns[number] + 1
-            if ahead[rank][0] == number:
-                moved.append(rank)
-            ahead[rank].remove(number)
-
-    while any(ahead.values()):
-        while moved:
-            rank = moved.popleft()
-            if not ahead[rank]:
-                continue
-            number = ahead[rank][0]
-            arrived[number] += 1
-            if arrived[number] == len(calls[number].place):
-                pass_by(number)
-        held_up = {numbers[0] for numbers in ahead.values() if numbers}
-        if held_up:
-            pass_by(min(held_up, key=lambda number: min(calls[number].place.values())))
-    return columns

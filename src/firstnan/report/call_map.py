@@ -8,8 +8,8 @@ from firstnan.answer.model import CollectiveReport, RankState
 from firstnan.answer.views import WORST_LAST, CallMap, Cell, MapRow, join_names, merge_columns, pack_cells
 from firstnan.causes.step_answer import StepAnswer
 from firstnan.rank.summary import CommFact, RankSummary, Side
-from firstnan.step.matching import MatchedCall, Matching
-from firstnan.step.order import causal_order
+from firstnan.step.matching import MatchedCall
+from firstnan.step.order import members_of, places
 
 MAX_COLUMNS = 4000
 """Most columns of a map; beyond that neighbouring places are put together."""
@@ -40,13 +40,13 @@ def call_map(
     calls = answer.matching.calls
     if not calls:
         return None
-    places = places_of(answer.matching)
-    width = max(places) + 1
+    place_of = places(members_of(answer.matching))
+    width = max(place_of) + 1
     rows = {rank: bytearray(width) for rank in answer.matching.world}
     names: list[dict[str, None]] = [{} for _ in range(width)]
     told = dict(listed)
     for position, call in enumerate(calls):
-        place = places[position]
+        place = place_of[position]
         cells = _cells(call, state_of, position in affected)
         if position in told:
             cells |= _told(told[position], call)
@@ -61,39 +61,11 @@ def call_map(
         step=answer.step,
         columns=tuple(join_names(found) for found in names),
         rows=tuple(MapRow(tuple(ranks), cells) for cells, ranks in together.items()),
-        listed=tuple(places[position] for position, _ in listed),
+        listed=tuple(place_of[position] for position, _ in listed),
         calls=len(calls),
         complete=_is_complete(answer.summaries.values()),
     )
     return merge_columns(whole, -(-width // MAX_COLUMNS))
-
-
-def places_of(matching: Matching) -> tuple[int, ...]:
-    """Place of each call of ``Matching.calls``: one after the latest earlier call of any of its members.
-
-    ``calls_of_disjoint_groups_share_a_place``: ranks 0,1 and ranks 2,3 each call all_reduce, then all four do: places
-    0, 0, 1. The elements of one ``batch_isend_irecv`` do not wait for each other.
-    """
-    order = causal_order(matching)
-    places = [0] * len(matching.calls)
-    clocks: dict[int, tuple[int, int, int]] = {}  # rank -> last record, next free place before it, and after it
-    for position in sorted(order, key=order.__getitem__):
-        members = matching.calls[position].members
-        place = max((_free_place(clocks.get(rank), fact.call.index) for rank, fact in members.items()), default=0)
-        places[position] = place
-        for rank, fact in members.items():
-            free = _free_place(clocks.get(rank), fact.call.index)
-            known = clocks.get(rank)
-            after = known[2] if known is not None and known[0] == fact.call.index else 0
-            clocks[rank] = (fact.call.index, free, max(place + 1, after))
-    return tuple(places)
-
-
-def _free_place(clock: tuple[int, int, int] | None, index: int) -> int:
-    if clock is None:
-        return 0
-    record, before, after = clock
-    return before if record == index else after
 
 
 def _is_complete(summaries: Iterable[RankSummary]) -> bool:

@@ -12,7 +12,7 @@ from firstnan.rank.summary import CommFact, Side
 from firstnan.step.arrivals import Arrival
 from firstnan.step.every_call import api_of
 from firstnan.step.matching import MatchedCall
-from firstnan.step.order import causal_order, comes_after
+from firstnan.step.order import causal_order, comes_after, members_of
 
 MAX_EARLIER = 16
 """Affected calls before the root's own that are checked for order."""
@@ -40,7 +40,7 @@ def listed(answer: StepAnswer, positions: Sequence[int]) -> list[tuple[int, Coll
 def in_order(answer: StepAnswer) -> list[int]:
     """Positions of all affected calls that matter, the causally first one first."""
     live = affected_calls(answer)
-    order = causal_order(answer.matching) if live else {}
+    order = causal_order(members_of(answer.matching)) if live else {}
     return _first_of_a_root(answer, sorted(live, key=lambda p: order[p]))
 
 
@@ -137,7 +137,7 @@ def hops(answer: StepAnswer) -> tuple[Hop, ...]:
     roots += [r for o in answer.spread.of(Arrival.MISSING) for r in o.sources]
     reached = {rank: place for place, rank in enumerate(dict.fromkeys(roots))}
     followers = [o for o in answer.spread.outcomes if o.arrival in (Arrival.RECEIVED, Arrival.UNRECORDED) and o.sources]
-    order = causal_order(answer.matching) if followers else {}
+    order = causal_order(members_of(answer.matching)) if followers else {}
     places = {id(call): order.get(position, 0) for position, call in enumerate(answer.matching.calls)} if order else {}
     followers.sort(key=lambda o: (o.call is None, places.get(id(o.call), 0), o.rank))
     together: dict[tuple[int, int], Hop] = {}

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from firstnan.step.matching import MatchedCall, Matching
 
+Members = Mapping[int, int]
+"""The members of a call: rank -> index of the call's record in its file."""
 
-def successors(matching: Matching) -> list[list[int]]:
+
+def members_of(matching: Matching) -> list[Members]:
+    """The members of each call of ``Matching.calls`` whose record is there."""
+    return [{rank: fact.call.index for rank, fact in call.members.items()} for call in matching.calls]
+
+
+def successors(calls: Sequence[Members]) -> list[list[int]]:
     """For every call the calls that come next on one of its members."""
-    after: list[list[int]] = [[] for _ in matching.calls]
+    after: list[list[int]] = [[] for _ in calls]
     by_rank: dict[int, list[tuple[int, int]]] = {}
-    for position, call in enumerate(matching.calls):
-        for rank, fact in call.members.items():
-            by_rank.setdefault(rank, []).append((fact.call.index, position))
+    for position, call in enumerate(calls):
+        for rank, index in call.items():
+            by_rank.setdefault(rank, []).append((index, position))
     for entries in by_rank.values():
         entries.sort()
         for (at, one), (then, other) in itertools.pairwise(entries):
@@ -28,36 +36,63 @@ def successors(matching: Matching) -> list[list[int]]:
     return after
 
 
-def causal_order(matching: Matching) -> Mapping[int, int]:
-    """Position in ``Matching.calls`` -> place in an order that respects every rank's record order."""
-    after = successors(matching)
+def causal_order(calls: Sequence[Members]) -> Mapping[int, int]:
+    """Position of a call -> its number in an order that respects every rank's record order.
+
+    Calls that no run can make in their order (two ranks that disagree about it) go by their records.
+    """
+    after = successors(calls)
     waiting = [0] * len(after)
     for following in after:
         for position in following:
             waiting[position] += 1
-    key = [max((f.call.index for f in c.members.values()), default=0) for c in matching.calls]
-    heap = [(key[p], p) for p in range(len(waiting)) if waiting[p] == 0]
-    heapq.heapify(heap)
+    entries = sorted((max(call.values(), default=0), position) for position, call in enumerate(calls))
+    free = [entry for entry in entries if waiting[entry[1]] == 0]
+    rest = iter(entries)
     order: dict[int, int] = {}
-    rest = set(range(len(waiting)))
-    while rest:
-        # calls that do not fit together leave the heap empty: go on with the earliest of the rest
-        position = heapq.heappop(heap)[1] if heap else min(rest, key=lambda p: (key[p], p))
-        if position not in rest:
+    while len(order) < len(calls):
+        _, position = heapq.heappop(free) if free else next(rest)
+        if position in order:
             continue
-        rest.discard(position)
         order[position] = len(order)
         for other in after[position]:
             waiting[other] -= 1
             if waiting[other] == 0:
-                heapq.heappush(heap, (key[other], other))
+                heapq.heappush(free, (max(calls[other].values(), default=0), other))
     return order
+
+
+def places(calls: Sequence[Members]) -> tuple[int, ...]:
+    """Place of each call on a map: one after the latest earlier call of any of its members.
+
+    ``calls_of_disjoint_groups_share_a_place``: ranks 0,1 and ranks 2,3 each call all_reduce, then all four do: places
+    0, 0, 1. The elements of one ``batch_isend_irecv`` do not wait for each other.
+    """
+    order = causal_order(calls)
+    found = [0] * len(calls)
+    clocks: dict[int, tuple[int, int, int]] = {}  # rank -> last record, next free place before it, and after it
+    for position in order:
+        members = calls[position]
+        place = max((_free_place(clocks.get(rank), index) for rank, index in members.items()), default=0)
+        found[position] = place
+        for rank, index in members.items():
+            known = clocks.get(rank)
+            after = known[2] if known is not None and known[0] == index else 0
+            clocks[rank] = (index, _free_place(known, index), max(place + 1, after))
+    return tuple(found)
+
+
+def _free_place(clock: tuple[int, int, int] | None, index: int) -> int:
+    if clock is None:
+        return 0
+    record, before, after = clock
+    return before if record == index else after
 
 
 def first_behind(matching: Matching, rank: int, index: int | None) -> Mapping[int, int]:
     """Rank -> index of its first call that certainly comes after a record: a call of the record's own rank behind it,
     or one that follows from such a call."""
-    after = successors(matching)
+    after = successors(members_of(matching))
     queue = [
         position
         for position, call in enumerate(matching.calls)
@@ -77,7 +112,7 @@ def first_behind(matching: Matching, rank: int, index: int | None) -> Mapping[in
 
 def comes_after(matching: Matching, call: MatchedCall) -> set[int]:
     """Ids of the calls that certainly come after this one: on its members, and wherever those go on."""
-    after = successors(matching)
+    after = successors(members_of(matching))
     start = next((p for p, one in enumerate(matching.calls) if one is call), None)
     seen: set[int] = set()
     queue = [] if start is None else [start]
