@@ -336,13 +336,9 @@ def _alternatives(title: str, others: Sequence[Alternative], settings: Settings)
 
 
 def dropped(reason: Note, op_name: str) -> Note:
-    """The reason in the words that fit: the record that dropped the value can be the named one, or not known."""
-    if reason.key != "reason.contained":
-        return reason
-    closer = reason.params.get("closer")
-    if not closer:
-        return Note("reason.dropped")
-    return Note("reason.dropped_here") if closer == op_name else reason
+    """The reason in the words that fit: the record that dropped the value can be the named one."""
+    is_here = reason.key == "reason.contained" and reason.params.get("closer") == op_name
+    return Note("reason.dropped_here") if is_here else reason
 
 
 def listed(notes: Sequence[Note], most: int, settings: Settings) -> Iterable[Block]:

@@ -156,7 +156,6 @@ EVIDENCE: dict[str, str] = {
         "of the same size is finite on {ranks:ranks}"
     ),
     "reason.contained": "dropped: {closer} uses its value, and the result is finite",
-    "reason.dropped": "dropped: a later record uses its value, and the result is finite",
     "reason.dropped_here": "dropped here: this record uses the value, and the result is finite",
     "reason.unread": "no later record uses its value",
     "reason.impossible_result": (

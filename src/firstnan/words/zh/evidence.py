@@ -117,7 +117,6 @@ EVIDENCE: dict[str, str] = {
         "输入最大为 {value}，在 {dtype} 下不可能得到非有限结果，而同一算子在 {ranks:ranks} 上输入量级相同时结果有限"
     ),
     "reason.contained": "已丢弃：{closer} 使用了它的值，结果为有限值",
-    "reason.dropped": "已丢弃：后续记录使用了它的值，结果为有限值",
     "reason.dropped_here": "在此丢弃：该记录使用了这个值，结果为有限值",
     "reason.unread": "之后没有记录使用它的值",
     "reason.impossible_result": "其结果含有 {value}，超出其输入所允许的范围；但这样大小的值不会产生出错的结果",
