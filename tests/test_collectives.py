@@ -21,6 +21,7 @@ from firstnan.operators.communication import (
     calls,
     group_id,
     is_communication,
+    kinds,
     without_stale,
 )
 
@@ -88,8 +89,9 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api)
 def test_roles_of_positional_arguments(row: Row, tmp_path: Path) -> None:
-    call = one(tmp_path, row.api, row.args, {}, row.after)
+    found, (call,) = made(tmp_path, row.api, row.args, {}, row.after)
     assert (call.api, call.kind) == (row.family or row.api, row.kind)
+    assert kinds(found) == {row.kind}
     assert (tops(call.sent), tops(call.received)) == (row.sent, row.received)
 
 
@@ -242,8 +244,9 @@ def test_a_call_without_output_is_unfinished(tmp_path: Path) -> None:
 
 def test_batches_are_one_call_for_each_element(tmp_path: Path) -> None:
     elements = [p2p_op("isend", IN, 2, tag=4, ranks=(1, 2)), p2p_op("irecv", t(NAN), 0, ranks=(0, 1))]
-    _, found = made(tmp_path, "batch_isend_irecv", [elements], {}, {}, rank=1)
+    whole, found = made(tmp_path, "batch_isend_irecv", [elements], {}, {}, rank=1)
     first, second = found
+    assert kinds(whole) == {SEND, RECEIVE}
     assert (first.kind, first.peer, first.tag, tops(first.sent), first.received) == (SEND, 2, 4, [1], ())
     assert first.group_label == group_id((1, 2))
     assert (second.kind, second.peer, second.sent, second.freshness) == (RECEIVE, 0, (), Freshness.WORTHLESS)

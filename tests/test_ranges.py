@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstnan.dump.ranges import format_ranges, parse_ranges
+from firstnan.dump.ranges import format_ranges, joined, packed, parse_ranges
 
 
 def test_lists_and_ranges_are_read() -> None:
@@ -27,3 +27,9 @@ def test_what_is_no_list_is_refused(wrong: str) -> None:
 @given(st.sets(st.integers(0, 5000), min_size=1))
 def test_writing_and_reading_give_the_same_numbers(numbers: set[int]) -> None:
     assert set(parse_ranges(format_ranges(numbers))) == numbers
+
+
+@settings(deadline=None)
+@given(st.lists(st.sets(st.integers(0, 60))))
+def test_ranges_of_several_lists_are_those_of_all_numbers(several: list[set[int]]) -> None:
+    assert joined(map(packed, several)) == packed(set().union(*several))

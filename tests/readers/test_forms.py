@@ -79,6 +79,16 @@ def test_what_stands_in_the_places_of_arguments_tells_forms_apart() -> None:
         assert both(other)[0] == both(other)[1]
 
 
+def test_a_missing_comma_behind_known_statistics_is_seen() -> None:
+    sound = written(1, tensor(7.25), tensor(2.0), name="Torch.comma.{}.forward")
+    for _ in range(3):
+        read(RecordBuilder(), sound, 0)
+    broken = sound.replace(b'"Norm": 7.25,', b'"Norm": 7.25', 1)
+    assert broken != sound
+    with pytest.raises(Doubt):
+        read(RecordBuilder(), broken, 0)
+
+
 def test_unjudged_operands_are_counted_every_time() -> None:
     builder = RecordBuilder()
     for number in range(4):

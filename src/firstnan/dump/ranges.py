@@ -48,6 +48,21 @@ def packed(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def joined(several: Iterable[tuple[tuple[int, int], ...]]) -> tuple[tuple[int, int], ...]:
+    """The ranges of all numbers that some ranges hold.
+
+    >>> joined([((0, 3), (9, 9)), ((2, 5),), ((6, 6),)])
+    ((0, 6), (9, 9))
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted({one for ranges in several for one in ranges}):
+        if found and found[-1][1] + 1 >= first:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
 def unpacked(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
     """The numbers in ranges.
 

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -89,7 +90,7 @@ class Freshness(Enum):
     """Taken before the data arrived, or overwritten by another call."""
 
 
-class Role(Struct, frozen=True):
+class Role(Struct, frozen=True, cache_hash=True):
     """One row of the table: all that is known of an API. Other code asks the row, and keeps no lists of names."""
 
     api: str
@@ -251,6 +252,16 @@ def calls(record: Record, rank: int, *, groups_recorded: bool = True) -> tuple[C
     return (_plain(record, role, rank, groups_recorded),) if role else ()
 
 
+def kinds(record: Record) -> frozenset[CallKind]:
+    """The kinds of the calls of one record (:func:`calls`)."""
+    if record.name.prefix not in COMMUNICATION_PREFIXES or _is_cut_before_its_group(record):
+        return frozenset()
+    if record.name.api == _BATCH:
+        return frozenset(CallKind.SEND if _sends(op) else CallKind.RECEIVE for op in record.peers)
+    role = ROLES.get(record.name.api)
+    return frozenset((role.kind,)) if role else frozenset()
+
+
 def _is_cut_before_its_group(record: Record) -> bool:
     """The last record of a cut file: that it names no group does not mean the default group."""
     return record.distrusted and not record.groups and not record.peers
@@ -269,7 +280,7 @@ def _by_operation(record: Record) -> dict[str, list[TensorStat]]:
 
 
 def _batch_element(record: Record, op: PeerOp, tensors: tuple[TensorStat, ...]) -> CommCall:
-    sends = op.op.endswith("isend") or op.op == "send"
+    sends = _sends(op)
     return CommCall(
         index=record.index,
         name=record.name.full,
@@ -289,23 +300,29 @@ def _batch_element(record: Record, op: PeerOp, tensors: tuple[TensorStat, ...]) 
     )
 
 
+def _sends(op: PeerOp) -> bool:
+    return op.op.endswith("isend") or op.op == "send"
+
+
 def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> CommCall:
     group, knowledge, label = _group(record, groups_recorded)
-    peer = _rank_argument(record, role, group)
+    n_args, n_kwargs, n_out = record.arity
+    places = _places(role, n_args, record.kwargs)
+    scalars = record.scalars
+    peer = _rank_argument(scalars, places, group)
     if peer is None and role.kind is CallKind.RECEIVE and group is not None and len(group) == 2:
         peer = next((r for r in group if r != rank), None)  # any source, of one possible
-    n_args, n_kwargs, n_out = record.arity
     aligned = n_out == n_args + n_kwargs
-    sent = _select(record.inputs, _input_slots(record, role, role.sends))
+    sent = _select(record.inputs, places.sends)
     received: tuple[TensorStat, ...] = ()
     if not aligned and role.kind is not CallKind.COLLECTIVE:
         freshness = Freshness.WORTHLESS  # overwritten by a later inner call (dump format, section 7.3)
     elif not aligned:
         received, freshness = record.outputs, Freshness.FRESH  # a returned tensor: MindSpore, hand-made formats
     else:
-        received = _select(record.outputs, _output_slots(record, role))
+        received = _select(record.outputs, places.receives)
         freshness = Freshness.FRESH
-    if freshness is Freshness.FRESH and (_is_async(record, role) or role.api == "irecv"):
+    if freshness is Freshness.FRESH and (role.api == "irecv" or _is_async(scalars, places)):
         freshness = Freshness.MAYBE_STALE
     if role.kind is CallKind.SEND:
         received = ()
@@ -328,7 +345,7 @@ def _plain(record: Record, role: Role, rank: int, groups_recorded: bool) -> Comm
         received=received,
         freshness=freshness,
         peer=peer if role.kind is not CallKind.COLLECTIVE else None,
-        tag=_int_argument(record, role, "tag") or 0,
+        tag=_int_argument(scalars, places.tag) or 0,
         root=root,
         rooted=role.root,
         reduces=role.reduces,
@@ -342,55 +359,93 @@ _POSITIONAL = ("input_args", "input")
 """Keys under which a record holds its positional arguments."""
 
 
-def _argument_slots(record: Record, role: Role, parameter: str) -> list[str]:
+class _Place(NamedTuple):
+    """Where an argument or a result stands."""
+
+    slots: frozenset[str]
+    inside: tuple[str, ...]
+    """What the slots of its parts begin with, where it is a list."""
+
+    @classmethod
+    def of(cls, slots: Iterable[str]) -> _Place:
+        found = tuple(slots)
+        return cls(frozenset(found), tuple(f"{slot}." for slot in found))
+
+
+class _Places(NamedTuple):
+    """Where the arguments that matter stand in the records of one API with the same arguments."""
+
+    sends: _Place
+    receives: _Place
+    peer: frozenset[str]
+    local_peer: frozenset[str]
+    tag: frozenset[str]
+    is_async: frozenset[str]
+
+
+@lru_cache(maxsize=256)
+def _places(role: Role, positional: int, keywords: tuple[str, ...]) -> _Places:
+    """The places in a record with so many positional arguments and these keyword arguments.
+
+    A run makes a few forms of calls, thousands of times on thousands of ranks.
+    """
+
+    def of(parameter: str | None) -> list[str]:
+        return _argument_slots(role, parameter, positional, keywords) if parameter else []
+
+    wide, local = role.peer
+    results = []
+    for slot in of(role.receives):
+        place, key = slot.split(".", 1)
+        at = int(key) if place in _POSITIONAL else positional + keywords.index(key)
+        results.append(f"output.{at}")
+    return _Places(
+        _Place.of(of(role.sends)),
+        _Place.of(results),
+        frozenset(of(wide)),
+        frozenset(of(local)),
+        frozenset(of("tag")),
+        frozenset(of("async_op")),
+    )
+
+
+def _argument_slots(role: Role, parameter: str, positional: int, keywords: tuple[str, ...]) -> list[str]:
     """Slots on the input side under which a parameter may stand, by position and by keyword.
 
     Hand-made dumps write positional arguments under ``input``, under ``input_args``, or under both.
     """
-    slots = [f"input_kwargs.{name}" for name in _SYNONYMS.get(parameter, (parameter,)) if name in record.kwargs]
+    slots = [f"input_kwargs.{name}" for name in _SYNONYMS.get(parameter, (parameter,)) if name in keywords]
     position = role.signature.index(parameter) if parameter in role.signature else -1
-    if 0 <= position < record.arity[0]:
+    if 0 <= position < positional:
         slots += [f"{place}.{position}" for place in _POSITIONAL]
     return slots
 
 
-def _input_slots(record: Record, role: Role, parameter: str | None) -> list[str]:
-    return _argument_slots(record, role, parameter) if parameter else []
+def _select(tensors: tuple[TensorStat, ...], place: _Place) -> tuple[TensorStat, ...]:
+    slots, inside = place
+    return tuple([t for t in tensors if t.slot in slots or t.slot.startswith(inside)]) if slots else ()
 
 
-def _output_slots(record: Record, role: Role) -> list[str]:
-    if role.receives is None:
-        return []
-    slots = []
-    for slot in _argument_slots(record, role, role.receives):
-        place, key = slot.split(".", 1)
-        at = int(key) if place in _POSITIONAL else record.arity[0] + record.kwargs.index(key)
-        slots.append(f"output.{at}")
-    return slots
+def _scalar(scalars: tuple[Scalar, ...], slots: frozenset[str]) -> Scalar | None:
+    if slots:
+        for scalar in scalars:
+            if scalar.slot in slots:
+                return scalar
+    return None
 
 
-def _select(tensors: tuple[TensorStat, ...], slots: list[str]) -> tuple[TensorStat, ...]:
-    return tuple(t for t in tensors if any(t.slot == s or t.slot.startswith(s + ".") for s in slots))
-
-
-def _scalar(record: Record, role: Role, parameter: str) -> Scalar | None:
-    slots = _argument_slots(record, role, parameter)
-    return next((s for s in record.scalars if s.slot in slots), None)
-
-
-def _int_argument(record: Record, role: Role, parameter: str) -> int | None:
-    scalar = _scalar(record, role, parameter) if parameter else None
+def _int_argument(scalars: tuple[Scalar, ...], slots: frozenset[str]) -> int | None:
+    scalar = _scalar(scalars, slots)
     value = scalar.value if scalar else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _rank_argument(record: Record, role: Role, group: tuple[int, ...] | None) -> int | None:
+def _rank_argument(scalars: tuple[Scalar, ...], places: _Places, group: tuple[int, ...] | None) -> int | None:
     """``src``/``dst`` are global ranks, ``group_src``/``group_dst`` places in the group (dump format, section 7.4)."""
-    wide, local = role.peer
-    value = _int_argument(record, role, wide)
+    value = _int_argument(scalars, places.peer)
     if value is not None:
         return value
-    position = _int_argument(record, role, local)
+    position = _int_argument(scalars, places.local_peer)
     if position is None:
         return None
     if group is None:
@@ -408,8 +463,8 @@ def _group(record: Record, groups_recorded: bool) -> tuple[tuple[int, ...] | Non
     return None, GroupKnowledge.DEFAULT if groups_recorded else GroupKnowledge.UNKNOWN, None
 
 
-def _is_async(record: Record, role: Role) -> bool:
-    scalar = _scalar(record, role, "async_op")
+def _is_async(scalars: tuple[Scalar, ...], places: _Places) -> bool:
+    scalar = _scalar(scalars, places.is_async)
     return scalar is not None and scalar.value is True
 
 

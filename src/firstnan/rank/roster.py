@@ -11,6 +11,7 @@ from typing import overload
 from msgspec import Struct, field
 
 from firstnan.dump.problems import BLIND
+from firstnan.dump.ranges import unpacked
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
@@ -145,7 +146,8 @@ def read_roster(view: RankView) -> Roster:
             unusual[at] = tuple(_sides(record, call) for call in own)
         places.append(held.index(at))
         names.append(held.name(at))
-    return Roster(over.folder.step, rank, tuple(forms), places, held.kind_of, names, unusual, CallLog(view).ranks)
+    mentioned = frozenset(unpacked(CallLog(view).ranks))
+    return Roster(over.folder.step, rank, tuple(forms), places, held.kind_of, names, unusual, mentioned)
 
 
 def _form(call: CommCall) -> CallForm:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import RunUp, SymptomKind
 from firstnan.dump.problems import Problem, ProblemKind
-from firstnan.dump.ranges import packed
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.dump.view import RankView
@@ -88,7 +87,7 @@ def suspected(
         calls=tuple(sorted(facts, key=lambda fact: fact.call.index)),
         windows=tuple(CallWindow(window.start, log.before(window.start)) for window in windows),
         made=log.made(),
-        mentioned=packed(log.ranks),
+        mentioned=log.ranks,
         suspect=over.suspect,
         problems=(*clean.problems, *_open_ends(view, flow, found, events, lost_memory=watch.lost_memory)),
         horizon=focus.horizon,

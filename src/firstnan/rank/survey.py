@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstnan.dump.ranges import packed
 from firstnan.dump.records import RecordName
 from firstnan.dump.view import RankDump, RankView
 from firstnan.operators.table import Rulebook
@@ -58,7 +57,7 @@ def look(
             tallies=tuple(Tally(fate, n, rule, example) for (fate, rule), (n, example) in watch.fates.items()),
             saturated=None if over.saturated is None else _saturated(view, over.saturated, watch.book),
             made=None if log is None else log.made(),
-            mentioned=packed(log.ranks if log is not None else ranks_at_the_ends(view)),
+            mentioned=log.ranks if log is not None else ranks_at_the_ends(view),
         )
     from firstnan.rank.summarize import suspected  # a healthy run does not need it
 

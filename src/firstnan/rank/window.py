@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from firstnan.dump.ranges import joined, packed
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, CommCall, GroupKnowledge, calls
@@ -45,6 +46,13 @@ TAIL = 256
 """Records behind the last backward record that are looked at: reduction, clipping, the first of the optimizer."""
 HEAD = 128
 """First records of a rank whose calls name other ranks, where nothing is suspected."""
+
+
+MOST_GROUPS = 256
+"""Groups of which the ranges are kept."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""First and last of each (:func:`firstnan.dump.ranges.packed`)."""
 
 
 class Window(Struct, frozen=True):
@@ -156,17 +164,17 @@ class CallLog:
         found = [calls(like, over.folder.rank, groups_recorded=over.groups_recorded) for like in self._calls.likes]
         self._keys = [tuple(map(CallKey.of, kind)) for kind in found]
         """The series of each kind of record."""
-        self._named = [frozenset(rank for call in kind for rank in _named(call)) for kind in found]
+        self._named = [joined(map(_named, kind)) for kind in found]
 
     @property
-    def ranks(self) -> frozenset[int]:
+    def ranks(self) -> Ranges:
         """Ranks that the calls name."""
-        return frozenset().union(*self._named)
+        return joined(self._named)
 
-    def ranks_between(self, start: int, stop: int) -> frozenset[int]:
+    def ranks_between(self, start: int, stop: int) -> Ranges:
         """Ranks that the calls of the records with ``start <= index < stop`` name."""
         kinds = self._calls.kind_of[self._calls.before(start) : self._calls.before(stop)]
-        return frozenset().union(*(self._named[kind] for kind in set(kinds)))
+        return joined(self._named[kind] for kind in set(kinds))
 
     def made(self) -> dict[CallKey, int]:
         """Calls of each series."""
@@ -211,14 +219,38 @@ class CallLog:
         return any(key.knowledge is GroupKnowledge.UNKNOWN for keys in self._keys for key in keys)
 
 
-def _named(call: CommCall) -> Iterator[int]:
-    return (rank for rank in (*(call.group or ()), call.peer, call.root) if rank is not None and rank >= 0)
+class _Groups:
+    """Ranges of the groups of this process.
+
+    A group of all ranks stands in the calls of every one of them: what comes of it is kept by the object, since even a
+    hash goes through all of its members.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[int, ...], Ranges]] = {}
+
+    def ranges(self, group: tuple[int, ...]) -> Ranges:
+        known = self._known.get(id(group))
+        if known is None:
+            if len(self._known) >= MOST_GROUPS:
+                self._known.clear()
+            known = self._known[id(group)] = group, packed(rank for rank in group if rank >= 0)
+        return known[1]
 
 
-def ranks_at_the_ends(view: RankView) -> frozenset[int]:
+_GROUPS = _Groups()
+
+
+def _named(call: CommCall) -> Ranges:
+    others = [(rank, rank) for rank in (call.peer, call.root) if rank is not None and rank >= 0]
+    group = _GROUPS.ranges(call.group) if call.group else ()
+    return (*group, *others)
+
+
+def ranks_at_the_ends(view: RankView) -> Ranges:
     """Ranks that the calls among the first and the last records name, where not all calls are counted."""
     end, log = view.overview.end, CallLog(view)
-    return log.ranks_between(0, HEAD) | log.ranks_between(max(end - HEAD // 2, HEAD), end)
+    return joined((log.ranks_between(0, HEAD), log.ranks_between(max(end - HEAD // 2, HEAD), end)))
 
 
 def far_windows(focus: Focus, first_bad: Mapping[CallKey, int], last_backward: int | None) -> Sequence[Window]:

@@ -14,6 +14,7 @@ from firstnan.dump.problems import Problem
 from firstnan.operators import table
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
+from firstnan.read.json.lenient import collector_off
 from firstnan.report import assemble, ruled_out
 from firstnan.run import second_pass
 from firstnan.run.access import RankAccess
@@ -44,7 +45,7 @@ def trace(path: Paths, rank: int, options: Options | None = None, progress: Prog
 
 def _analyze(paths: tuple[Path, ...], options: Options, progress: Progress | None, *, alone: bool) -> Report:
     book = table.load(options.rules)
-    with engines.opened(options) as workers:
+    with collector_off(), engines.opened(options) as workers:  # summaries stay; each rank clears its own away
         dump = find(paths, options, workers)
         files = RankFiles(dump.folders, workers, book, options)
         summaries = files.survey(progress)

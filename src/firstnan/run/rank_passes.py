@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar, Union
 
@@ -249,13 +250,24 @@ def _read(
     use: Callable[[View, Lookout], T],
 ) -> T:
     """Reads a rank's dump.json as cheaply as its form allows: where it matters, or else in full."""
-    watch = _watch(folder, book, excluded)
     with collector_off():
-        try:
-            return use(ScannedDump(folder, watch), watch)
-        except Doubt:
-            watch = _watch(folder, book, excluded)
-        return use(_whole(folder, watch), watch)
+        found = _used(folder, book, excluded, use)
+    gc.collect(0)  # what was made of this rank refers to itself in circles, and the collector may rest outside too
+    return found
+
+
+def _used(
+    folder: RankFolder,
+    book: Rulebook,
+    excluded: Collection[str],
+    use: Callable[[View, Lookout], T],
+) -> T:
+    watch = _watch(folder, book, excluded)
+    try:
+        return use(ScannedDump(folder, watch), watch)
+    except Doubt:
+        watch = _watch(folder, book, excluded)
+    return use(_whole(folder, watch), watch)
 
 
 def _whole(folder: RankFolder, watch: Lookout) -> WholeDump:

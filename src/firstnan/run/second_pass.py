@@ -31,7 +31,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.causes.step_answer import StepAnswer
-from firstnan.dump.ranges import packed
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, group_id, may_be_stale
 from firstnan.operators.table import Rulebook
@@ -151,7 +150,7 @@ def with_nearby(found: StepAnswer, ask: Ask) -> StepAnswer:
 def count(view: RankView, summary: RankSummary) -> RankSummary:
     """The summary with all calls of the rank counted."""
     log = CallLog(view)
-    return replace(summary, made=log.made(), mentioned=packed(log.ranks))
+    return replace(summary, made=log.made(), mentioned=log.ranks)
 
 
 def with_calls(

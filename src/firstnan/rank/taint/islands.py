@@ -27,7 +27,7 @@ from itertools import islice
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.values import ValueState, magnitude
 from firstnan.dump.view import RankView
-from firstnan.operators.communication import CallKind, calls, is_communication
+from firstnan.operators.communication import CallKind, is_communication, kinds
 from firstnan.rank.taint.structure import Structure
 
 MAX_CALLS = 64
@@ -127,16 +127,13 @@ def _reads_absurd(record: Record) -> bool:
 
 
 def _first_message(view: RankView) -> int | None:
-    over, held = view.overview, view.calls()
-    kinds = [
-        {call.kind for call in calls(like, over.folder.rank, groups_recorded=over.groups_recorded)}
-        for like in held.likes
-    ]
-    messages = (at for at, kind in enumerate(held.kind_of) if not kinds[kind] <= {CallKind.COLLECTIVE})
+    held = view.calls()
+    found = [kinds(like) for like in held.likes]
+    messages = (at for at, kind in enumerate(held.kind_of) if not found[kind] <= {CallKind.COLLECTIVE})
     for at in islice(messages, MAX_CALLS):
         record = held.record(at)
         if any(t.is_floating for t in (*record.inputs, *record.outputs)):
-            sent = [t for t in record.inputs if t.is_floating] if CallKind.SEND in kinds[held.kind_of[at]] else []
+            sent = [t for t in record.inputs if t.is_floating] if CallKind.SEND in found[held.kind_of[at]] else []
             return None if any(t.state is not ValueState.FINITE for t in sent) else record.index
     return None
 

@@ -16,6 +16,7 @@ import json
 import math
 import sys
 from enum import Enum
+from functools import lru_cache
 
 from firstnan.dump.records import GroupRef, PeerOp, Scalar, TensorStat
 from firstnan.dump.values import INFINITE, Number, ValueState, judge, normalise_dtype, parse_number
@@ -58,14 +59,12 @@ class Reader:
     """
 
     __slots__ = (
-        "absences", "blank", "communication", "deep", "default", "dtypes", "groups", "narrowed", "numbered", "odd",
+        "absences", "blank", "communication", "deep", "default", "dtypes", "groups", "narrowed", "odd",
         "peers", "scalars", "seen", "texts", "wide",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.dtypes: dict[object, tuple[str, bool]] = {}
-        self.numbered: dict[str, tuple[str, ...]] = {}
-        """Prefix to its slots ``prefix.0``, ``prefix.1`` ..."""
         self.texts: dict[str, str] = {}
         """One object for each text that many records share (slots, dtypes)."""
         self.narrowed = False
@@ -108,9 +107,7 @@ class Reader:
         items: list[object] = value if type(value) is list else [value]
         if type(value) is not list and type(value) is not dict:
             self.odd += 1
-        slots = self.numbered.get(prefix)
-        if slots is None:
-            slots = self.numbered[prefix] = tuple(f"{prefix}.{index}" for index in range(_USUAL_LENGTH))
+        slots = _numbered(prefix)
         for index, item in enumerate(items):
             if item is not None:
                 slot = slots[index] if index < _USUAL_LENGTH else self._shared(f"{prefix}.{index}")
@@ -304,6 +301,12 @@ def _absence(raw: dict[str, object]) -> Absence:
     if "Max" in raw or "Min" in raw:
         return Absence.NULL
     return Absence.CHECKSUM if "md5" in raw else Absence.NO_KEYS
+
+
+@lru_cache(maxsize=64)
+def _numbered(prefix: str) -> tuple[str, ...]:
+    """The slots of usual arguments: ``prefix.0``, ``prefix.1`` ..."""
+    return tuple(f"{prefix}.{index}" for index in range(_USUAL_LENGTH))
 
 
 def _is_bare_tensor(value: dict[str, object]) -> bool:

@@ -21,11 +21,16 @@ MOST_BYTES = 4 << 20
 """Of text that is kept to tell forms apart; when it is full, all are forgotten."""
 MOST_NAMES = 8192
 MOST_SEEN = 1 << 14
+MOST_STATISTICS = 1 << 13
+"""Statistics that are kept: a module's record repeats those of the records inside it."""
+_LONGEST = 256
+"""Bytes of statistics that are kept."""
 _MAX = b'"Max": '
 _NUMBER = rb"(-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity|true|false|null)"
 _STATISTICS = re.compile(
     _NUMBER + rb',\n +"Min": ' + _NUMBER + rb',\n +"Mean": ' + _NUMBER + rb',\n +"Norm": ' + _NUMBER + rb"(?=[,\n])"
 )
+_NORM = b'"Norm": '
 _MARKS = b'%d.5,\n"Min": %d.5,\n"Mean": %d.5,\n"Norm": %d.5'
 _WORDS: dict[bytes, Number | None] = {b"true": True, b"false": False, b"null": None}
 _OPENS = b'": {\n'
@@ -47,20 +52,27 @@ def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
     if opened < 0 or b"\\" in written or b'"' in written or not written.isascii():
         return parsed(builder, text, index)
     name = _KNOWN.name(written)
-    rest = text[opened:].split(_MAX)
-    key: list[bytes | str | bool] = [name.prefix, name.kind is RecordKind.PARAMETERS_GRAD, rest[0]]
+    first, *rest = text[opened:].split(_MAX)
+    parts: list[bytes | str | bool] = [name.prefix, name.kind is RecordKind.PARAMETERS_GRAD, first]
     found: list[_Statistics] = []
-    for part in rest[1:]:
-        match = _STATISTICS.match(part)
-        if match is None:
-            return parsed(builder, text, index)
-        high, low, mean, norm = match.groups()
-        found.append((_value(high), _value(low), _value(mean), _value(norm)))
-        key.append(part[match.end() :])
-    form = _KNOWN.forms.get(tuple(key))
+    statistics = _KNOWN.statistics
+    for part in rest:
+        end = part.find(b"\n", part.find(_NORM))
+        if part[end - 1 : end] == b",":
+            end -= 1
+        lines = part[:end]
+        known = statistics.get(lines)
+        if known is None:
+            match = _STATISTICS.match(part)
+            if match is None or match.end() != end:
+                return parsed(builder, text, index)
+            known = _KNOWN.add_statistics(lines, match)
+        found.append(known)
+        parts.append(part[end:])
+    key = tuple(parts)
+    form = _KNOWN.forms.get(key)
     if form is None:
-        seen = _KNOWN.was_seen(tuple(key))
-        return _learnt(builder, text, index, tuple(key)) if seen else parsed(builder, text, index)
+        return _learnt(builder, text, index, key) if _KNOWN.was_seen(key) else parsed(builder, text, index)
     made = form.filled(name, index, found)
     return parsed(builder, text, index) if made is None else made
 
@@ -143,6 +155,8 @@ class _Known:
 
     def __init__(self) -> None:
         self.forms: dict[_Key, _Form] = {}
+        self.statistics: dict[bytes, _Statistics] = {}
+        """By their lines, from the value of Max to that of Norm."""
         self._names: dict[bytes, RecordName] = {}
         self._bytes = 0
         self._seen: set[int] = set()
@@ -166,6 +180,16 @@ class _Known:
                 self._names.clear()
             name = self._names[written] = parse_name(written.decode("ascii"))
         return name
+
+    def add_statistics(self, lines: bytes, match: re.Match[bytes]) -> _Statistics:
+        """The numbers of some statistics, which stand in the groups of the match."""
+        high, low, mean, norm = match.groups()
+        found = _value(high), _value(low), _value(mean), _value(norm)
+        if len(lines) <= _LONGEST:
+            if len(self.statistics) >= MOST_STATISTICS:
+                self.statistics.clear()
+            self.statistics[lines] = found
+        return found
 
     def add(self, key: _Key, form: _Form) -> None:
         """One more form."""
