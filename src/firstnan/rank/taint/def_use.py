@@ -48,6 +48,10 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     A tensor that requires a gradient, while no record before gave one that does, is a weight: its -Inf is no mask.
 ``a_module_gives_what_was_not_swallowed``
     Of several values that a module's result may repeat, one that a finite result swallowed is the last to be taken.
+``own_parameters_take_the_gradient``
+    A bad gradient that a module's backward takes in, and whose own parameters have one too, is not dropped by a finite
+    gradient of its input: the parameters stand in ``parameters_grad``, right before it or, without a number, anywhere
+    (dump format, section 8).
 ``module_repeats``
     A module's record repeats values written inside it; it is an event of its own only when nothing bad was
     written inside.
@@ -107,7 +111,12 @@ class Flow:
     legality: Legality = field(init=False)
     events: list[Event] = field(default_factory=list)
     late: list[Event] = field(default_factory=list)
-    """Bad gradients of parameters that no record made; events only when no backward record is bad."""
+    """Bad gradients of parameters that no record made; events only when no backward record hands a bad value on."""
+    spoils: set[int] = field(default_factory=set)
+    """Indices of backward records of modules whose own parameters have a bad gradient from them."""
+    _spoiled: dict[str, bool] = field(default_factory=dict)
+    """Paths of modules with a bad gradient of a parameter that their backward record is still to come for -> whether it
+    is that of the next one alone."""
     readers: dict[int, list[int]] = field(default_factory=dict)
     """writer index -> indices of records that read its bad values"""
     memory: dict[int, int] = field(default_factory=dict)
@@ -218,10 +227,15 @@ class Flow:
             if not self._says_nothing(record):
                 self._follow(record)
                 self._hand_on(record)
-        if self.late and self.horizon is None and not any(e.direction is Direction.BACKWARD for e in self.events):
+        if self.late and self.horizon is None and not any(map(self._explains_gradients, self.events)):
             self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if self.structure.last_backward is None and self.records.has_end:
             self._at_the_end()
+
+    def _explains_gradients(self, event: Event) -> bool:
+        """A bad backward value that goes on, or that the gradients of its own module show."""
+        is_backward = event.direction is Direction.BACKWARD
+        return is_backward and (event.index not in self.absorbed or event.index in self.spoils)
 
     def _says_nothing(self, record: Record) -> bool:
         """A call with a result, without a bad value, while no value waits for a proof: most records, of each window."""
@@ -242,6 +256,17 @@ class Flow:
             self._context(record)
         else:
             self._operator(record)
+        if record.name.kind is RecordKind.MODULE and record.name.direction is Direction.BACKWARD:
+            self._spoil(record)
+
+    def _spoil(self, record: Record) -> None:
+        """own_parameters_take_the_gradient"""
+        is_next_alone = self._spoiled.get(record.name.path)
+        if is_next_alone is None:
+            return
+        self.spoils.add(record.index)
+        if is_next_alone:
+            del self._spoiled[record.name.path]
 
     def _at_the_end(self) -> None:
         """it_ended_because_of_what_it_saw; what only passes the truth on (``any``, ``item``) may stand behind."""
@@ -450,6 +475,7 @@ class Flow:
             return
         self.bad_inputs[record.name.full] = record.index
         self.illegal[record.index] = tuple(bad)
+        self._spoiled[record.name.path] = record.name.call is not None
         for tensor in bad:
             for value in self._writers(record, tensor):
                 self._link(value.writer, record.index)

@@ -78,7 +78,7 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
         if index < flow.island and record.name.kind is not RecordKind.PARAMETERS_GRAD:
             found[index] = Outcome(frozenset({Ending.ISLAND}))
             continue
-        if index in flow.absorbed and not flow.book.is_(record.name, OperatorKind.SINK):
+        if index in flow.absorbed and index not in flow.spoils and not flow.book.is_(record.name, OperatorKind.SINK):
             selected = flow.absorbed[index] is OperatorKind.SELECTOR
             ending = Ending.SELECTED if selected else Ending.SATURATED
             found[index] = Outcome(frozenset({ending}), closer=record.name.full, swallowed=not selected)
@@ -268,7 +268,8 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
     if flow.book.is_(name, OperatorKind.SINK):
         return Ending.SINK
     if name.direction is Direction.BACKWARD:
-        return Ending.GRADIENT if name.kind is RecordKind.PARAMETERS_GRAD else None
+        is_gradient = name.kind is RecordKind.PARAMETERS_GRAD or record.index in flow.spoils
+        return Ending.GRADIENT if is_gradient else None
     if structure.after_backward(record.index) or structure.in_update(name.full):
         return Ending.UPDATE
     if record.index in structure.tops:
