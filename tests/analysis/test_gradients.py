@@ -75,3 +75,42 @@ def test_a_call_in_backward_is_no_new_beginning(call: str, tmp_path: Path) -> No
         rank.backward(filled, [t(2.0, shape=shape)], [t(2.0, shape=shape)])
     run.write(tmp_path)
     assert firstnan.analyze(tmp_path).verdict is Verdict.CLEAN
+
+
+@pytest.mark.parametrize("first", ["Inf", "finite"])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_own_parameters_take_the_gradient(numbered: bool, first: str, tmp_path: Path) -> None:
+    """The gradient that a layer takes in holds Inf, the one that it hands on is finite, and its weight has the Inf: in
+    the first micro-batch, or in the second one, and what the first one dropped had not reached the weight."""
+    run = Run()
+    rank = run.rank(0)
+    rank.header["level"] = "L0"
+    layers = []
+    for _ in range(2):
+        with rank.module("net", "Linear", [batch(1.0)], [t(1.0)]) as net:
+            layers.append(net)
+    for layer, weight in zip(layers, (t(INF) if first == "Inf" else t(1.0), t(INF)), strict=True):
+        if numbered:
+            rank.parameters_grad(layer, weight=weight)
+        rank.backward(layer, [t(INF)], [t(1.0)])
+    if not numbered:
+        first_call, *rest = rank.data.items()  # it stands right behind that, whenever the gradient came
+        rank.data = dict([first_call, ("Module.net.Linear.parameters_grad", {"weight": [t(INF)]}), *rest])
+    guilty = layers[1] if numbered and first == "finite" else layers[0]
+    report = run.analyze(tmp_path)
+    assert report.exit_code == 1
+    assert named(report) == [(0, guilty.replace(".forward", ".backward"))]
+
+
+def test_a_gradient_of_parameters_counts_beside_one_that_was_dropped(tmp_path: Path) -> None:
+    """``where`` drops a NaN in backward; behind it the weight gradient of a layer overflows all by itself."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("net", "Linear", [batch(1.0)], [t(1.0)]) as net:
+        chosen = rank.op("Torch.where", [t(1.0), t(1.0)], [t(1.0)])
+    rank.backward(chosen, [t(NAN)], [t(0.5)])
+    gradient = rank.parameters_grad(net, weight=t(INF))
+    rank.backward(net, [t(0.5)], [t(0.5)])
+    report = run.analyze(tmp_path)
+    assert report.exit_code == 1
+    assert named(report) == [(0, gradient)]

@@ -480,7 +480,7 @@ class Flow:
             for value in self._writers(record, tensor):
                 self._link(value.writer, record.index)
                 value.readers.append(record.index)
-        if not self.bad_backward:
+        if not self.late and all(at in self.absorbed for at in self.bad_backward.values()):
             self.late.append(Event(EventKind.ENTRY, record, tuple(bad), tuple(bad)))
         for tensor in bad:
             self._write(record, tensor)

@@ -8,6 +8,9 @@ Rules, each tested under its name:
     views change neither numbers nor size. Slices leave no trace where no ``__getitem__`` is listed.
 ``a_guess_keeps_the_class``
     NaN stays NaN, +Inf stays +Inf; and it stays near.
+``between_modules_an_infinity_becomes_nan``
+    ... except in a dump of modules alone: what the module around two of them does with the result of the first has no
+    record, and sums, products and softmax turn an infinity into NaN.
 ``a_guess_never_enters_a_parameter``
     Nor a buffer, nor the batch: these come from outside. Only an all_gather brings weights (sharded training).
 """
@@ -18,7 +21,7 @@ import math
 from enum import Enum
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.values import ValueState
+from firstnan.dump.values import INFINITE, ValueState
 from firstnan.operators.table import WEIGHT_KEYWORDS, Rulebook, short_api
 from firstnan.rank.taint.structure import Structure
 
@@ -100,7 +103,7 @@ def may_be_guessed(
 
     ``gathers``: the writer is an all_gather, which brings the weights of sharded training.
     """
-    if not keeps_the_class(written, read):
+    if not keeps_the_class(written, read) and not _may_become_nan(structure, writer, written, reader, read):
         return False
     if is_weight(reader, read, book):
         return gathers and reader.name.direction is Direction.FORWARD
@@ -119,6 +122,16 @@ def may_be_guessed(
     if not structure.lists_slices:
         apis |= {"__getitem__"}
     return any(_explains(api, written, read) for api in apis)
+
+
+def _may_become_nan(
+    structure: Structure, writer: Record, written: TensorStat, reader: Record, read: TensorStat
+) -> bool:
+    """between_modules_an_infinity_becomes_nan."""
+    if structure.has_apis or written.state not in INFINITE or read.state is not ValueState.NAN:
+        return False
+    around = structure.parents.get(writer.name.full)
+    return around is not None and around == structure.parents.get(reader.name.full)
 
 
 def is_at_the_door(structure: Structure, record: Record, tensor: TensorStat) -> bool:
