@@ -9,14 +9,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from firstnan.dump.records import Record, TensorStat
-from firstnan.dump.values import magnitude
+from firstnan.dump.values import limits, magnitude
 from firstnan.operators.table import SCALES, Computes, Rulebook, short_api
 
 
 def largest(tensors: Sequence[TensorStat]) -> float | None:
     """The largest absolute value among the finite ones of these tensors."""
     return max((m for m in magnitudes(tensors) if math.isfinite(m)), default=None)
+
+
+def largest_operand(tensors: Sequence[TensorStat]) -> float | None:
+    """As :func:`largest`, where masks say nothing of the size of what is computed with.
+
+    ``the_lowest_number_is_a_mask``: ``finfo(dtype).min`` stands for "not allowed"; its tensor counts by its Max.
+    """
+    return largest([replace(t, min=t.max) if is_mask(t) else t for t in tensors])
+
+
+def is_mask(tensor: TensorStat) -> bool:
+    """the_lowest_number_is_a_mask: Min is the dtype's lowest number, and Max is nowhere near its largest."""
+    limit = limits(tensor.dtype)
+    if limit is None or tensor.max is None or tensor.min != -limit.largest:
+        return False
+    return abs(tensor.max) < math.sqrt(limit.largest)
 
 
 def magnitudes(tensors: Sequence[TensorStat]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.dump.values import ValueState
-from firstnan.operators.bounds import backward_bound, largest, result_bound
+from firstnan.operators.bounds import backward_bound, largest_operand, result_bound
 from firstnan.operators.table import Computes
 
 SMALL = 16.0
@@ -20,7 +20,7 @@ def beyond_range(case: Case, dtype: str, kind: MechanismKind) -> Mechanism | Non
     tensor, limit = case.bad_output, case.limit
     if tensor is None or limit is None or limit.name != dtype or any(t.state.is_bad for t in case.record.inputs):
         return None
-    value = largest(case.record.inputs)
+    value = largest_operand(case.record.inputs)
     if case.is_backward:
         bound = backward_bound(case.record, case.forward, case.book) if case.forward else None
     else:

@@ -3,9 +3,9 @@
 An extremely large but finite value entered earlier and exceeds the limit only here.
 
 ## What proves it
-The largest finite input is 1e12 or more. *likely* when the run-up holds a jump by a factor of 10000 or more (it is
-named), or when gradients that no record adds up go over the limit, and one operator made them; *possible* when it
-entered outside the dump.
+The largest finite input is 1e12 or more; a mask of `finfo(dtype).min` is none. *likely* when the run-up holds a jump by a
+factor of 10000 or more (it is named), or when gradients that no record adds up go over the limit, and one operator made
+them; *possible* when it entered outside the dump.
 
 ## Example
 A feature divided by a spread of 1e-25; its square, three operators later, overflows.
@@ -22,7 +22,7 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind, RunUp
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.causes.mechanisms.traits import Trait
-from firstnan.operators.bounds import largest
+from firstnan.operators.bounds import largest, largest_operand
 from firstnan.rank.surroundings.jumps import ABSURD, JUMP
 from firstnan.rank.taint.events import EventKind
 
@@ -41,7 +41,7 @@ def large_value_propagation(case: Case) -> Mechanism | None:
             after=largest(case.record.outputs),
             module=case.event.around.name.full,
         )
-    value = largest(case.record.inputs)
+    value = largest_operand(case.record.inputs)
     if case.bad_output is None or value is None or value < ABSURD:
         return None
     entered = first_jump(case.event.run_up)
