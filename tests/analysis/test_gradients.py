@@ -8,7 +8,7 @@ import pytest
 
 import firstnan
 from analysis.made_runs import INF, NAN, Run, batch, named, t
-from firstnan.answer.model import Report, Verdict
+from firstnan.answer.model import MechanismKind, Report, Verdict
 
 
 def gate(tmp_path: Path, last: float, read_by_others: bool = True) -> Report:
@@ -114,3 +114,34 @@ def test_a_gradient_of_parameters_counts_beside_one_that_was_dropped(tmp_path: P
     report = run.analyze(tmp_path)
     assert report.exit_code == 1
     assert named(report) == [(0, gradient)]
+
+
+@pytest.mark.parametrize("again", ["", "forward", "graph"])
+@pytest.mark.parametrize("module", [False, True])
+def test_code_in_backward_makes_gradients(module: bool, again: str, tmp_path: Path) -> None:
+    """A custom autograd function divides by zero in its backward, which is recorded as a forward call.
+
+    Where a forward pass runs again behind it (another micro-batch), or the call builds a graph, it is none.
+    """
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("net", "Net", [batch(1.0)], [t(1.0, grad=True)]) as net:
+        below = rank.op("Functional.linear", [batch(1.0), t(0.25)], [t(2.0, grad=True)])
+        above = rank.op("Functional.gelu", [t(2.0, grad=True)], [t(1.0, grad=True)])
+    loss = rank.op("Torch.sum", [t(1.0, grad=True)], [t(8.0, 8.0, shape=(), grad=True)])
+    rank.backward(loss, [t(1.0, 1.0, shape=())], [t(1.0)])
+    rank.backward(above, [t(1.0)], [t(0.5)])
+    rank.inside = [net.replace(".forward", ".backward")] if module else []
+    inner = rank.op("Torch.div", [t(0.5, grad=False), t(0.0, 0.0, grad=False)], [t(INF, -INF, grad=again == "graph")])
+    rank.inside = []
+    if again == "forward":
+        rank.op("Torch.relu", [t(2.0, grad=True)], [t(2.0, grad=True)])
+    rank.backward(below, [t(INF, -INF)], [t(NAN)])
+    rank.backward(net, [t(1.0)], [t(NAN)])
+    report = run.analyze(tmp_path)
+    if again:
+        assert named(report) != [(0, inner)]
+        return
+    assert named(report) == [(0, inner)]
+    assert report.root_causes[0].mechanism.kind is MechanismKind.DIV_BY_ZERO
+    assert [note.key for note in report.story] == ["story.gradient"]

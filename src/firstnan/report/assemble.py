@@ -244,7 +244,9 @@ def _story(answer: StepAnswer | None, answers: Sequence[StepAnswer]) -> tuple[No
         notes.append(Note("story.reduction"))
     elif SymptomKind.GRADIENT in kinds and not all(is_after_forward(cause, answer) for cause in answer.causes):
         notes.append(Note("story.forward"))
-    elif SymptomKind.GRADIENT in kinds and any(cause.direction is Direction.FORWARD for cause in answer.causes):
+    elif SymptomKind.GRADIENT in kinds and any(
+        cause.direction is Direction.FORWARD and _is_late(cause, answer) for cause in answer.causes
+    ):
         notes.append(Note("story.after_backward"))
     elif SymptomKind.GRADIENT in kinds:
         is_seen = all(answer.summaries[c.rank].loss_is_finite for c in answer.causes if c.rank in answer.summaries)

@@ -3,9 +3,9 @@
 An extremely large but finite value entered earlier and exceeds the limit only here.
 
 ## What proves it
-The largest finite input is 1e12 or more; a mask of `finfo(dtype).min` is none. *likely* when the run-up holds a jump by a
-factor of 10000 or more (it is named), or when gradients that no record adds up go over the limit, and one operator made
-them; *possible* when it entered outside the dump.
+The largest finite input is 1e12 or more; a mask of `finfo(dtype).min` is none. *likely* when the run-up holds a jump by
+a factor of 10000 or more (it is named), or when gradients that no record adds up go over the limit, and one operator
+made them; *possible* when it entered outside the dump.
 
 ## Example
 A feature divided by a spread of 1e-25; its square, three operators later, overflows.

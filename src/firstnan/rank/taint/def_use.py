@@ -9,6 +9,10 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``forward_never_writes_gradient``
     A backward record reads only what backward records and communication wrote; gradients of parameters are
     not read by gradients of activations.
+``code_in_backward_makes_gradients``
+    ... except that what custom autograd functions and hooks compute is recorded as forward calls in the middle of
+    backward: such a result, outside forward modules and without a graph of its own, is a gradient until a forward pass
+    runs again.
 ``closed_inside_module``
     What was written inside a module whose floating outputs are all finite cannot be read outside. A module that
     returns no floating tensor proves nothing: it may keep the value as an attribute.
@@ -150,6 +154,8 @@ class Flow:
     """What the first call of a module was that is under way, and the index behind it."""
     writers: FiniteWriters | None = None
     """Made when the first one is asked for."""
+    _forward_again: int = -1
+    """Index of the last record so far that built a graph."""
     _first_gradient: int | None = None
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)
@@ -224,6 +230,8 @@ class Flow:
         self._first_gradient = self._where_gradients_begin()
         for record in self.records:
             self._begun(record.index)
+            if record.name.direction is Direction.FORWARD and any(tensor.requires_grad for tensor in record.outputs):
+                self._forward_again = record.index
             if not self._says_nothing(record):
                 self._follow(record)
                 self._hand_on(record)
@@ -627,18 +635,31 @@ class Flow:
         """forward_never_writes_gradient; forward records read gradients only after backward began, and these are filled
         in by then, whatever memory they were given."""
         if record.name.direction is Direction.BACKWARD:
-            return value.backward
+            return value.backward or self._is_made_in_backward(value)
         if not value.forward or (value.uninitialised and self._reads_gradients(record)):
             return False
         writer = self.records[value.writer]
         return writer.name.direction is Direction.FORWARD or self._reads_gradients(record)
+
+    def _is_made_in_backward(self, value: Value) -> bool:
+        """code_in_backward_makes_gradients"""
+        if (
+            value.stat.requires_grad
+            or value.writer <= self._forward_again
+            or not self.structure.in_backward(value.writer)
+        ):
+            return False
+        writer = self.records[value.writer]
+        if writer.name.kind is not RecordKind.API or value.writer in self.calls:
+            return False
+        return self.structure.is_outside_forward(writer.name.full)
 
     def _reads_gradients(self, record: Record) -> bool:
         """Communication, and everything outside modules once backward has begun."""
         if record.index in self.calls:
             return True
         return self.structure.after_backward(record.index) or (
-            self.structure.in_backward(record.index) and self.structure.module_of(record.name.full) is None
+            self.structure.in_backward(record.index) and self.structure.is_outside_forward(record.name.full)
         )
 
     def _writers(self, record: Record, tensor: TensorStat, nans: int = 1) -> list[Value]:
@@ -682,8 +703,8 @@ class Flow:
         fallback: Value | None = None
         gradient = record.name.direction is Direction.BACKWARD
         for value in self._values.latest():
-            if gradient and value.writer in self.calls:
-                continue  # what forward communication brought has the shape it had
+            if gradient and (value.writer in self.calls or not value.backward):
+                continue  # what forward communication and code in backward made has the shape it had
             if value.uninitialised or not self._readable(record, value):
                 continue
             gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))

@@ -254,7 +254,7 @@ def _reads_gradients(flow: Flow, event: Event) -> bool:
     if structure.after_backward(index):
         return True
     is_call = event.direction is Direction.FORWARD and event.record.name.kind is RecordKind.API
-    hook = is_call and structure.in_backward(index) and structure.module_of(event.record.name.full) is None
+    hook = is_call and structure.in_backward(index) and structure.is_outside_forward(event.record.name.full)
     return hook and index not in flow.calls and not leads_to_forward(flow, event.record)
 
 

@@ -132,6 +132,12 @@ class Structure:
             known = self._updates[chain] = not {"optimizer", "clip_grad"}.isdisjoint(chain)
         return known
 
+    def is_outside_forward(self, name: str) -> bool:
+        """Whether no module that runs forward is around a record; what hooks and autograd functions compute in backward
+        has the module whose backward runs around it, or none."""
+        module = self.module_of(name)
+        return module is None or parse_name(module).direction is Direction.BACKWARD
+
     def in_backward(self, index: int) -> bool:
         """Between the first and the last backward record."""
         return self.first_backward is not None and self.first_backward < index <= (self.last_backward or 0)
