@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from made_dumps import DATA, INF, NAN, SMALL, backward, bare, forward, group, scalar, tensor, text
 from msgspec.structs import replace
-from two_ways import scanned, seen, whole, write
+from two_ways import BOOK, scanned, seen, whole, write
 
 from firstnan.dump.folders import RankFolder
+from firstnan.rank.suspects import Lookout
 from firstnan.read.scan import record_index, search, sweep
+from firstnan.read.scan.lines import Sieve, Spelling
 from firstnan.read.scan.places import Places
-from firstnan.read.scan.record_index import Doubt, RecordFile
+from firstnan.read.scan.record_index import BUFFER, Buffer, Doubt, RecordFile
 
 Json = dict[str, Any]
 MASK = tensor(2.0, -INF)
@@ -93,6 +95,38 @@ def test_the_scan_sees_what_the_full_reader_sees(data: Json, tmp_path: Path) -> 
 
 def test_every_border_of_the_buffer_may_fall_anywhere(tmp_path: Path) -> None:
     alike(tmp_path, text({**SMALL, **plain(2)}), tuple(range(40, 2500, 7)))
+
+
+def test_numbers_outside_of_tensors_do_not_stand_for_missing_ones(tmp_path: Path) -> None:
+    """As many of one as of the other: the first part of a file is searched, not counted alone."""
+    odd = {"type": "torch.Tensor", "Max": 1.5, "Min": 0.5}  # two numbers, no dtype
+    seen_by_both = alike(
+        tmp_path, text({**plain(), "Torch.a.0.forward": forward([odd], {}, [tensor(NAN, NAN)])}), (BUFFER,)
+    )
+    assert seen_by_both["suspects"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "told"),
+    [
+        pytest.param([tensor()], Spelling(0), id="numbers"),
+        pytest.param([tensor(True, False, "torch.bool"), tensor(-3, 1e-5), tensor(0)], Spelling(0), id="of each kind"),
+        pytest.param([tensor(), MASK, tensor(-INF, -INF)], Spelling(0, 3), id="masks"),
+        pytest.param([MASK, tensor(NAN, NAN), tensor(NAN, 1.0)], Spelling(0, 1, 2, 1), id="NaN"),
+        pytest.param([tensor(INF, 1.0)], Spelling(1), id="infinity"),
+        pytest.param([tensor(None, None)], Spelling(2), id="null"),
+        pytest.param([tensor("nan", "nan")], Spelling(2), id="text"),
+        pytest.param([bare(Max=1.0)], Spelling(1), id="no Min"),
+        pytest.param([bare(Min=1.0)], Spelling(1), id="no Max"),
+    ],
+)
+def test_how_values_are_spelled_is_counted(tensors: list[Json], told: Spelling) -> None:
+    content = text({**plain(), "Torch.a.0.forward": forward(tensors)}).encode()
+    buffer = Buffer(len(content))
+    buffer.data[:] = content
+    sieve = Sieve(Lookout(BOOK, 0))
+    sieve.check(buffer, 0, len(content))
+    assert sieve.spelling(buffer, 0, len(content)) == told
 
 
 def test_text_that_looks_like_structure_is_text(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _DTYPE = b'"dtype": '
 _LAST_KEY = b'"requires_grad": '
 _NUMBERS = re.compile(rb'"(?:Max|Min|Mean|Norm)": [^\n]*')
 _UNUSUAL = re.compile(rb'"M(?:ax|in)": +(?:NaN|-?Infinity|")')
-_CLEAN, _BAD, _OPEN = 0, 1, 2
+_OPEN, _CLEAN, _BAD = 0, 1, 2
 """What is known of one record."""
 
 
@@ -33,10 +33,10 @@ class ScannedCalls:
         self._file = file
         self._record_of = record_of
         self._kinds: dict[object, int] = {}
-        self._places = array("Q")
+        self.places = array("Q")
         """Where each begins in the file."""
         self._known = bytearray()
-        """_CLEAN, _BAD or _OPEN."""
+        """_CLEAN, _BAD or _OPEN; what is not there yet is open."""
         self._unusual: set[int] = set()
         """Kinds of which one may hold a bad value."""
         self._indices: dict[Region, array[int]] = {}
@@ -44,9 +44,8 @@ class ScannedCalls:
 
     def add(self, place: int, kind: int) -> None:
         """One more record: where it begins in the file."""
-        self._places.append(place)
+        self.places.append(place)
         self.kind_of.append(kind)
-        self._known.append(_OPEN)
 
     def kind(self, record: Record, taken: bytes) -> int:
         """The kind of a record that was parsed; ``taken`` is its text up to its results, from its name on."""
@@ -59,59 +58,64 @@ class ScannedCalls:
 
     def look(self, buffer: Buffer, offset: int, start: int, end: int) -> None:
         """Finds out which of the records in this part of the buffer may hold a bad value."""
-        for at in range(bisect_left(self._places, offset + start), len(self._places)):
+        self._know()
+        for at in range(bisect_left(self.places, offset + start), len(self.places)):
             kind = self.kind_of[at]
             if kind in self._unusual:
                 continue  # the first one of each kind is asked for
-            if _is_usual(buffer, self._places[at] - offset, end):
+            if _is_usual(buffer, self.places[at] - offset, end):
                 self._known[at] = _CLEAN
             else:
                 self._unusual.add(kind)
 
+    def _know(self) -> None:
+        self._known.extend(bytes(len(self.places) - len(self._known)))
+
     # -- Calls -----------------------------------------------------------------------------------------
 
     def before(self, index: int) -> int:
-        if index <= 0 or not self._places:
+        if index <= 0 or not self.places:
             return 0
         if index >= self._file.records:
-            return len(self._places)
+            return len(self.places)
         region = self._file.region_with(index)
         return self._first_in(region) + bisect_left(self._indices_in(region), index)
 
     def index(self, at: int) -> int:
-        region = self._file.region_at(self._places[at])
+        region = self._file.region_at(self.places[at])
         return self._indices_in(region)[at - self._first_in(region)]
 
     def is_bad(self, at: int) -> bool:
+        self._know()
         if self._known[at] == _OPEN:
             self._known[at] = _BAD if self._looks_bad(at) else _CLEAN
         return self._known[at] == _BAD
 
     def name(self, at: int) -> str:
-        region = self._file.region_at(self._places[at])
-        return self._file.load(region).full_name(self._places[at] - region.offset)
+        region = self._file.region_at(self.places[at])
+        return self._file.load(region).full_name(self.places[at] - region.offset)
 
     def record(self, at: int) -> Record:
         return self._record_of(self.index(at))
 
     def _looks_bad(self, at: int) -> bool:
-        region = self._file.region_at(self._places[at])
-        if _is_usual(self._file.load(region), self._places[at] - region.offset, region.size):
+        region = self._file.region_at(self.places[at])
+        if _is_usual(self._file.load(region), self.places[at] - region.offset, region.size):
             return False
         record = self.record(at)
         return any(tensor.state.is_bad for tensor in (*record.inputs, *record.outputs))
 
     def _first_in(self, region: Region) -> int:
-        return bisect_left(self._places, region.offset)
+        return bisect_left(self.places, region.offset)
 
     def _indices_in(self, region: Region) -> array[int]:
         known = self._indices.get(region)
         if known is None:
             known = self._indices[region] = array("I")
             buffer = self._file.load(region)
-            first, stop = self._first_in(region), bisect_left(self._places, region.offset + region.size)
+            first, stop = self._first_in(region), bisect_left(self.places, region.offset + region.size)
             passed, index = 0, region.first
-            for place in self._places[first:stop]:
+            for place in self.places[first:stop]:
                 begin = place - region.offset
                 index += buffer.text.count(RECORD, passed, begin)
                 passed = begin

@@ -138,7 +138,7 @@ class PrintsReader:
         output = data.rfind(OUTPUT, begin, listed)
         if output < 0 or not name.endswith(b".forward.0") or b"\\" in name:
             return False
-        if not rows or len(rows) != data.count(b'"dtype"', listed, stop):
+        if not rows or len(rows) != buffer.text.count(_DTYPE, listed, stop):
             return False
         taken = _FIRST.match(data, data.find(_DTYPE, begin, output))
         given = _FIRST.match(data, data.find(_DTYPE, output, listed))
@@ -160,7 +160,8 @@ class PrintsReader:
         self, buffer: Buffer, start: int, end: int, offset: int, backward: int, index: int, *, is_fast: bool
     ) -> None:
         """The communication records in ``[start, end)``, of which the first record has this index."""
-        find, data, window, add = buffer.text.find, buffer.data, buffer.window, self._calls.add
+        find, data, window = buffer.text.find, buffer.data, buffer.window
+        add_place, add_kind = self._calls.places.append, self._calls.kind_of.append
         kinds = self._kinds if is_fast else []
         hit, known = find(_CALL, start, end), start
         while hit >= 0:
@@ -170,8 +171,10 @@ class PrintsReader:
                 if data.startswith(kind.tail, tail) and data.startswith(kind.stem, begin):
                     result = tail + len(kind.tail)
                     hit = find(_GRAD, result, end)
-                    kind.places(offset + begin)
-                    add(offset + begin, kind.number)
+                    place = offset + begin
+                    kind.places(place)
+                    add_place(place)
+                    add_kind(kind.number)
                     kind.digests(crc32(window[result:hit]) if kind.counts else UNUSABLE)
                     if kind.sends:
                         given = _FIRST.match(data, data.find(_DTYPE, begin, tail)) if kind.is_floating else None

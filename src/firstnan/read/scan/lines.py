@@ -5,10 +5,15 @@ a *shadow* of the text is searched: bytes are put into classes, so that ``Max`` 
 beginnings of values that are no plain number: ``NaN``, ``Infinity``, ``null``, quotes and brackets. Whatever is found
 is settled by parsing the record; only the -Inf of masks, of which there may be tens of thousands, is settled by its
 lines.
+
+Most parts hold nothing of this kind, which is told by counting: as many plain numbers behind ``Max`` and ``Min`` as
+twice the tensors (:class:`Spelling`). That is one search through the text in place of one for each kind of value.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -21,7 +26,7 @@ from firstnan.read.scan.forms import read, sound
 from firstnan.read.scan.record_index import OUTPUT, RECORD, Buffer, Doubt, records_in
 from firstnan.read.scan.search import Text, translate, view
 
-_NO_NUMBER, _EXTREME, _FOREIGN = b"Z", b"Y", b"\0"
+_NO_NUMBER, _NUMBER, _FOREIGN = b"Z", b"9", b"\0"
 
 
 def _table() -> bytes:
@@ -31,38 +36,78 @@ def _table() -> bytes:
     # the last letter of Max and Min; beginnings of null, NaN, Infinity, "...", [...], {...}; a second blank
     for byte in b'xnNI"[{ ':
         table[byte] = _NO_NUMBER[0]
-    for byte in b"ai":
-        table[byte] = _EXTREME[0]
+    # what numbers, true and false begin with, two bytes of them; the second letter of Max and Min is among these
+    for byte in b"0123456789-.,trfeai":
+        table[byte] = _NUMBER[0]
     return bytes(table)
 
 
 SHADOW = _table()
 """Byte -> its class; bytes that MSProbe never writes have the class 0."""
-UNUSUAL = b"MYZZ:ZZ"
+UNUSUAL = b"M9ZZ:ZZ"
 """In the shadow: ``Max": `` or ``Min": `` before anything but a number, ``true`` or ``false``."""
-NEGATIVE = b"MYZZ:Z-Z"
+NEGATIVE = b"M9ZZ:Z9Z"
 """In the shadow: ``Max": `` or ``Min": `` before ``-Infinity``."""
-_EXTREMES = b"MYZZ:Z"
+USUAL = b"M9ZZ:Z99"
+"""In the shadow: ``Max": `` or ``Min": `` before a number, ``true`` or ``false``."""
+_EXTREMES = b"M9ZZ:Z"
 """In the shadow: ``Max": `` or ``Min": ``."""
 _NULL = b'"Max": n'
 _PLACEHOLDER = b'_index": '
+_MAX_NAN = b'"Max": N'
 _MIN_NAN, _MIN_INF, _MIN_MINUS = b'"Min": N', b'"Min": I', b'"Min": -I'
-_WORDS = (b'"Max": N', b'"Max": I', _NULL, _MIN_NAN, _MIN_INF, b'"Min": n')
+_WORDS = (_MAX_NAN, b'"Max": I', _NULL, _MIN_NAN, _MIN_INF, b'"Min": n')
 """What ``UNUSUAL`` finds in a file as MSProbe writes it."""
 _MINUS = (b'"Max": -I', _MIN_MINUS)
 """What ``NEGATIVE`` finds."""
 _BAD_ENDS = b"Ny"
 """Last letters of NaN and Infinity."""
-_MINUS_INFINITY = b"-Infinity,\n"
 _DTYPE = b'"dtype": "'
-_KEYS = {indent: b" " * indent + b'"Max": ' for indent in range(5, 64)}
-_NARROW = frozenset({b"torch.float16", b"torch.bfloat16", b"torch.float32", b"Float16", b"BFloat16", b"Float32"})
-"""dtypes whose -Infinity is one; a float64's may be an artefact (dump format, section 13)."""
+_OUT, _NO_KWARGS = b'\n    "out": ', b'\n   "input_kwargs": {},'
+_NAME = re.compile(rb'\n  "((?:([^"\\\n]*)\.)?[^".\\\n]*\.([^".\\\n]*))": \{\n')
+"""The line that begins a record: its name, and what of it stands before and behind the number."""
+_MASKED = re.compile(
+    rb'"dtype": "(?:torch\.(?:float16|bfloat16|float32)|Float16|BFloat16|Float32)",\n {5,64}"shape": \[[^\]]*\],'
+    rb'\n( {5,64})"Max": (-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?),\n\1"Min": -Infinity,\n'
+)
+"""A tensor with a mask's values, from its dtype to its Min. A float64's -Infinity may be an artefact (dump format,
+section 13)."""
+_INFINITE = (math.inf, -math.inf)
+_MIN_LINE = len(b'Min": -Infinity,\n')
 
 
 def text_of(buffer: Buffer, start: int, stop: int) -> bytes:
     """The text of the record that stands in ``[start, stop)``, from the quote before its name on."""
     return bytes(buffer.window[start + 3 : stop])
+
+
+class Spelling(Struct, frozen=True):
+    """How Max and Min of the tensors of a part are spelled, as far as counting tells.
+
+    Not asked of the first part of a file, which is searched: it shows whether Max and Min stand in tensors alone, as
+    this takes for granted.
+    """
+
+    others: int
+    """Max and Min that are none of the following, or are absent."""
+    negative: int = 0
+    """``-Infinity``."""
+    largest_nan: int = 0
+    least_nan: int = 0
+
+    @property
+    def is_told(self) -> bool:
+        """Nothing is left that has to be searched."""
+        return not self.others
+
+    @property
+    def is_plain(self) -> bool:
+        """All are numbers."""
+        return not (self.others or self.negative or self.largest_nan or self.least_nan)
+
+
+UNTOLD = Spelling(others=1)
+"""Nothing was counted."""
 
 
 class _Operator(Struct, frozen=True):
@@ -81,7 +126,7 @@ class Sieve:
         self.builder = RecordBuilder()
         """Has seen every record whose values could not all be judged by their lines."""
         self._own = RecordBuilder()
-        self._operators: dict[bytes, _Operator] = {}
+        self._operators: dict[tuple[bytes, bytes], _Operator] = {}
         self._shadow = bytearray()
         self._shadow_text: Text = self._shadow
 
@@ -98,10 +143,27 @@ class Sieve:
         if self._shadow.find(_FOREIGN, start, end) >= 0:
             raise Doubt("bytes that MSProbe does not write")
 
-    def suspect(self, buffer: Buffer, start: int, end: int, first: int) -> tuple[int, int] | None:
-        """End and index of the first suspected record of a checked part; its first record has the index ``first``."""
+    def spelling(self, buffer: Buffer, start: int, end: int) -> Spelling:
+        """How Max and Min are spelled in a checked part; counts no further than it has to."""
         shadow, text = self._shadow_text, buffer.text
-        unusual = shadow.find(UNUSUAL, start, end)
+        others = 2 * text.count(_DTYPE, start, end) - shadow.count(USUAL, start, end)
+        if not others:
+            return Spelling(0)
+        negative = shadow.count(NEGATIVE, start, end)
+        if others == negative:
+            return Spelling(0, negative)
+        largest, least = text.count(_MAX_NAN, start, end), text.count(_MIN_NAN, start, end)
+        return Spelling(others - negative - largest - least, negative, largest, least)
+
+    def suspect(
+        self, buffer: Buffer, start: int, end: int, first: int, spelling: Spelling = UNTOLD
+    ) -> tuple[int, int] | None:
+        """End and index of the first suspected record of a checked part; its first record has the index ``first``."""
+        if spelling.is_plain:
+            return None
+        shadow, text = self._shadow_text, buffer.text
+        has_masks_alone = spelling.is_told and not spelling.largest_nan and not spelling.least_nan
+        unusual = -1 if has_masks_alone else shadow.find(UNUSUAL, start, end)
         negative = shadow.find(NEGATIVE, start, end)
         known, index = start, first
         while unusual >= 0 or negative >= 0:
@@ -181,56 +243,66 @@ class Sieve:
     # -- masks -----------------------------------------------------------------------------------------
 
     def _operator(self, name: bytes) -> _Operator:
-        """The operator of a record, without its number: ``Tensor.masked_fill..forward``."""
+        """The operator of the record with this name."""
         head, _, last = name.rpartition(b".")
-        rest, _, _ = head.rpartition(b".")
-        key = rest + b"." + last
-        known = self._operators.get(key)
+        return self._operator_of(head.rpartition(b".")[0], last, name)
+
+    def _operator_of(self, stem: bytes, last: bytes, name: bytes) -> _Operator:
+        """The same, by what stands before and behind the number as well: ``Tensor.masked_fill`` and ``forward``."""
+        known = self._operators.get((stem, last))
         if known is None:
             parsed = parse_name(name.decode("ascii"))
             forward = parsed.direction is Direction.FORWARD and last == b"forward"
             role = self.watch.mask_role(parsed) if forward else MaskRole.OPEN
-            known = self._operators[key] = _Operator(parsed, role, self.watch.may_saturate(parsed))
+            known = self._operators[stem, last] = _Operator(parsed, role, self.watch.may_saturate(parsed))
         return known
 
     def _is_mask(self, buffer: Buffer, begin: int, hit: int, stop: int) -> bool:
         """Settles a record whose only unusual lines are ``"Min": -Infinity``; False: it must be parsed."""
-        name = buffer.name(begin)
-        operator = self._operator(name)
-        if operator.role is MaskRole.IGNORES:
-            self.watch.ignored_mask(operator.name, name.decode("ascii"), self._least(buffer, begin, stop))
-            return True
-        if operator.role is MaskRole.OPEN or b"\\" in name:
+        named = _NAME.match(buffer.data, begin, stop)
+        if named is None:
             return False
-        text = buffer.text
+        written_name, stem, last = named.groups()
+        operator = self._operators.get((stem, last)) or self._operator_of(stem, last, written_name)
+        if operator.role is MaskRole.OPEN:
+            return False
+        text, data, watch = buffer.text, buffer.data, self.watch
+        name = written_name.decode("ascii")
+        if operator.role is MaskRole.IGNORES:
+            watch.ignored_mask(operator.name, name, self._least(buffer, begin, stop))
+            return True
         output = text.find(OUTPUT, begin, stop)
-        if text.find(b'\n    "out": ', begin, stop) >= 0:
+        if not data.startswith(_NO_KWARGS, output - len(_NO_KWARGS)) and text.find(_OUT, begin, stop) >= 0:
             return False
         written: list[float] = []
         count = 0
         while 0 <= hit < stop:
-            largest = _largest_beside(buffer, begin, hit)
-            if largest is None:
+            typed = data.rfind(_DTYPE, begin, hit)
+            tensor = _MASKED.match(data, typed, stop) if typed >= 0 else None
+            largest = float(tensor[2]) if tensor is not None and tensor.end() == hit + _MIN_LINE else math.inf
+            if largest in _INFINITE:
                 return False
             count += 1
             if 0 <= output < hit:
                 written.append(largest)
-            elif not self.watch.knows_mask(largest):
+            elif not watch.knows_mask(largest):
                 return False
             hit = self._shadow_text.find(NEGATIVE, hit + 1, stop)
         if written and operator.role is MaskRole.PASSES and count == len(written):
             return False
         if written:
-            self.watch.wrote_mask(operator.name, name.decode("ascii"), written, count)
+            watch.wrote_mask(operator.name, name, written, count)
         else:
-            self.watch.read_mask(name.decode("ascii"), count)
+            watch.read_mask(name, count)
         return True
 
     # -- how many ---------------------------------------------------------------------------------------
 
-    def nonfinite(self, buffer: Buffer, start: int, end: int) -> int:
+    def nonfinite(self, buffer: Buffer, start: int, end: int, spelling: Spelling = UNTOLD) -> int:
         """Tensors of a checked part whose Max or Min is not finite, told by their lines; where some are spelled in
         another way, its records are parsed."""
+        if spelling.is_told:
+            return self._told(buffer, start, end, spelling)
         unusual = self._shadow_text.count(UNUSUAL, start, end)
         negative = self._shadow_text.count(NEGATIVE, start, end)
         if not unusual and not negative:
@@ -251,6 +323,17 @@ class Sieve:
         largest = largest_nan + largest_inf + minus[0]
         return largest + sum(self._least(buffer, start, end, line, alone=True) for line in alone)
 
+    def _told(self, buffer: Buffer, start: int, end: int, spelling: Spelling) -> int:
+        """The same, where all was counted before."""
+        largest = spelling.largest_nan
+        alone = []
+        if spelling.negative:
+            largest += buffer.text.count(_MINUS[0], start, end)
+            alone.append(_MIN_MINUS)
+        if spelling.least_nan != spelling.largest_nan:
+            alone.append(_MIN_NAN)
+        return largest + sum(self._least(buffer, start, end, line, alone=True) for line in alone)
+
     def _least(self, buffer: Buffer, start: int, end: int, line: bytes = _MIN_MINUS, *, alone: bool = False) -> int:
         """Tensors with this Min; ``alone``: whose Max is a number."""
         data, text = buffer.data, buffer.text
@@ -268,33 +351,3 @@ def _begin(text: Text, start: int, hit: int) -> int:
     if begin < 0:
         raise Doubt("a value outside of the records")
     return begin
-
-
-def _largest_beside(buffer: Buffer, begin: int, hit: int) -> float | None:
-    """The finite Max of the tensor whose Min is the ``-Infinity`` at ``hit``; None when the lines are not as usual.
-
-    >>> from firstnan.read.scan.record_index import Buffer
-    >>> lines = b'\\n     "dtype": "torch.float16",\\n     "Max": 2.5,\\n     "Min": -Infinity,\\n'
-    >>> made = Buffer(len(lines))
-    >>> made.data[:] = lines
-    >>> _largest_beside(made, 0, lines.index(b"Min"))
-    2.5
-    """
-    data = buffer.data
-    line = data.rfind(b"\n", begin, hit)
-    indent = hit - line - 2
-    key = _KEYS.get(indent)
-    if key is None or data[hit + 1] != 0x69 or data[hit + 6 : hit + 6 + len(_MINUS_INFINITY)] != _MINUS_INFINITY:
-        return None
-    above = data.rfind(b"\n", begin, line)
-    row = data[above + 1 : line]
-    if above < 0 or not row.startswith(key) or row[-1] != 0x2C or data[line + 1 : hit] != key[: indent + 1]:
-        return None
-    typed = buffer.text.rfind(_DTYPE, begin, above) + len(_DTYPE)
-    if typed < begin or bytes(data[typed : data.find(b'"', typed)]) not in _NARROW:
-        return None
-    try:
-        largest = float(row[len(key) : -1])
-    except ValueError:
-        return None
-    return largest if largest - largest == 0.0 else None

@@ -27,7 +27,7 @@ from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inp
 from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.fingerprints import PrintsReader
 from firstnan.read.scan.forms import read, sound
-from firstnan.read.scan.lines import Sieve, text_of
+from firstnan.read.scan.lines import UNTOLD, Sieve, text_of
 from firstnan.read.scan.places import Places
 from firstnan.read.scan.record_index import BUFFER, OUTPUT, RECORD, Buffer, Doubt, RecordFile, Region, records_in
 
@@ -36,8 +36,8 @@ _LONGEST_HEADER = 1 << 14
 _END = b"\n }\n}"
 _TASKS = ("statistics", "tensor")
 """Tasks whose records hold statistics."""
-_GRADIENTS = (b'.parameters_grad": {', b".parameters_grad.")
-"""Begin records of gradients of parameters: the last part of the name, or the last but a number (26.x)."""
+_GRADIENTS = b".parameters_grad"
+"""Stands in the names of gradients of parameters: the last part, or the last but a number (26.x)."""
 _BACKWARD = b".backward"
 MAX_KEPT = 4096
 """Records that are kept for being asked for again."""
@@ -130,25 +130,29 @@ class ScannedDump:
             names = (parse_name(buffer.full_name(begin)) for begin, _ in records_in(text, start, end))
             self._has_apis = any(name.kind is RecordKind.API for name in names)
         without = count - text.count(OUTPUT, start, end)
-        is_finished = not without or without == sum(text.count(mark, start, end) for mark in _GRADIENTS)
+        is_finished = not without or without == text.count(_GRADIENTS, start, end)
         if not is_finished:
             self._without_output(buffer, start, end)
         self._prints.region(buffer, start, end, offset, first, finished=is_finished)
         self._sieve.check(buffer, start, end)
-        self._sieve.missing(buffer, start, end)
+        spelling = self._sieve.spelling(buffer, start, end) if first else UNTOLD
+        if not spelling.is_told:
+            self._sieve.missing(buffer, start, end)
         if self._has_float16 and self._saturated is None:
             self._saturated = self._sieve.saturated(buffer, start, end, first)
         rest, bad = start, start
         if self._suspect is None:
-            found = self._sieve.suspect(buffer, start, end, first)
+            found = self._sieve.suspect(buffer, start, end, first, spelling)
             rest = bad = end
             if found is not None:
                 rest, self._suspect = found
                 bad = text.rfind(RECORD, start, rest)
         if self._suspect is not None:
             self._calls.look(buffer, offset, start, end)
-        self._sieve.absent(buffer, rest, end)
-        self._nonfinite.append(self._sieve.nonfinite(buffer, bad, end) if bad < end else 0)
+        if not spelling.is_told:
+            self._sieve.absent(buffer, rest, end)
+        known = spelling if bad == start else UNTOLD
+        self._nonfinite.append(self._sieve.nonfinite(buffer, bad, end, known) if bad < end else 0)
         self._file.add(offset + start, end - start, count)
 
     def _look_at_first(self, buffer: Buffer, start: int, end: int) -> None:
