@@ -54,13 +54,13 @@ def group_of(series: CallPrints, world: Collection[int]) -> frozenset[int] | Non
 def groups(replicas: Mapping[int, Replica]) -> list[tuple[int, ...]]:
     """The recorded groups of at least two ranks that are there, each once."""
     found: dict[tuple[int, ...], None] = {}
-    for replica in replicas.values():
-        for series in replica.prints.calls:
-            members = group_of(series, replicas)
-            if members is not None:
-                there = tuple(sorted(members & replicas.keys()))
-                if len(there) > 1:
-                    found[there] = None
+    keys = {id(one.key): one for replica in replicas.values() for one in replica.prints.calls}  # ranks share them
+    for series in keys.values():
+        members = group_of(series, replicas)
+        if members is not None:
+            there = tuple(sorted(members & replicas.keys()))
+            if len(there) > 1:
+                found[there] = None
     return list(found)
 
 

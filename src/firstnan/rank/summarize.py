@@ -302,7 +302,9 @@ def _symptoms(flow: Flow) -> list[SymptomFact]:
     def add(kind: SymptomKind, record: Record) -> None:
         found.setdefault(kind, SymptomFact(kind, record.name.full, record.index))
 
-    for record in flow.records[flow.island :]:
+    for record in flow.records.bad:
+        if record.index < flow.island:
+            continue
         name = record.name
         scalar = name.kind is RecordKind.API and all(t.shape == () for t in record.outputs)
         if scalar and name.full in flow.structure.losses and any(t.state.is_bad for t in record.outputs):

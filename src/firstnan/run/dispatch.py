@@ -147,6 +147,7 @@ class RankFiles:
 
     def __init__(self, folders: tuple[RankFolder, ...], engines: Engines, book: Rulebook, options: Options) -> None:
         self.folders = folders
+        self._where = {(folder.step, folder.rank): folder for folder in reversed(folders)}
         self.engines = engines
         self._book = book
         self._options = options
@@ -177,14 +178,14 @@ class RankFiles:
     ) -> tuple[Mapping[str, CallSite], tuple[Problem, ...]]:
         from firstnan.read.callers import call_site
 
-        folder = _folder(self.folders, step, rank)
+        folder = self._where.get((step, rank))
         if folder is None:
             return {}, ()
         found = _there(folder, partial(call_site.read, names=names), self.engines)
         return ({}, (rank_passes.failure(folder, found.reason),)) if isinstance(found, Failed) else found
 
     def record(self, step: int, rank: int, name: str) -> Record | None:
-        folder = _folder(self.folders, step, rank)
+        folder = self._where.get((step, rank))
         if folder is None:
             return None
         found = _there(folder, partial(rank_passes.find, name=name), self.engines)
@@ -219,7 +220,7 @@ class RankFiles:
     def calls(
         self, step: int, rank: int, prints: RankPrints, places: Collection[int]
     ) -> Mapping[int, tuple[CommCall, ...]]:
-        folder = _folder(self.folders, step, rank)
+        folder = self._where.get((step, rank))
         if folder is None or not places:
             return {}
         work = partial(rank_passes.calls_at, places=tuple(places), regions=prints.regions)
@@ -230,7 +231,7 @@ class RankFiles:
         return self._each(step, ranks, _operators)
 
     def records(self, step: int, rank: int, names: Collection[str]) -> Mapping[str, Record]:
-        folder = _folder(self.folders, step, rank)
+        folder = self._where.get((step, rank))
         if folder is None:
             return {}
         found = _there(folder, partial(rank_passes.find_all, names=tuple(names)), self.engines)
@@ -272,7 +273,3 @@ def _there(folder: RankFolder, work: Callable[[RankFolder], T], engines: Engines
     if not folder.nodes:
         return work(folder)
     return next(result for _, result in _engine_for([folder], engines).map(work, [folder]))
-
-
-def _folder(folders: tuple[RankFolder, ...], step: int, rank: int) -> RankFolder | None:
-    return next((f for f in folders if (f.step, f.rank) == (step, rank)), None)

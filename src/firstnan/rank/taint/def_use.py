@@ -74,7 +74,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
-from firstnan.dump.values import BAD, INFINITE, ValueState
+from firstnan.dump.values import INFINITE, ValueState
 from firstnan.operators.communication import CommCall, Result, role
 from firstnan.operators.table import Computes, OperatorKind, Rulebook, short_api
 from firstnan.rank.taint.contents import Contents
@@ -225,6 +225,10 @@ class Flow:
         inner = self.structure.inner
         return {record.name.full: record.index for record in self.records if record.name.full in inner}
 
+    @cached_property
+    def _bad(self) -> frozenset[int]:
+        return frozenset(record.index for record in self.records.bad)
+
     def run(self) -> None:
         """Goes through the records once, in execution order."""
         self._first_gradient = self._where_gradients_begin()
@@ -246,12 +250,10 @@ class Flow:
         return is_backward and (event.index not in self.absorbed or event.index in self.spoils)
 
     def _says_nothing(self, record: Record) -> bool:
-        """A call with a result, without a bad value, while no value waits for a proof: most records, of each window."""
-        if record.name.kind is not RecordKind.API or not record.outputs or self._patched or record.index in self.calls:
-            return False
-        if record.name.full in self._inside:
-            return False
-        return not any(tensor.state in BAD for tensor in record.tensors)
+        """A record with a result, without a bad value, while no value waits for a proof, inside it or elsewhere: most
+        records, of each window."""
+        is_clean = record.index not in self._bad and bool(record.outputs)
+        return is_clean and not self._patched and record.name.full not in self._inside
 
     def _follow(self, record: Record) -> None:
         if record.name.full in self.excluded:

@@ -22,7 +22,7 @@ MOST = 3
 def earlier(flow: Flow, event: Event, known: frozenset[int]) -> tuple[Earlier, ...]:
     """What stands before ``event``; ``known`` are indices of records that are told of in another place."""
     kept: dict[Harmless, Earlier] = {}
-    for record in flow.records:
+    for record in flow.records.bad:
         if record.index >= event.index or len(kept) == MOST:
             break
         if record.index in known or not any(map(_is_strange, (*record.inputs, *record.outputs))):

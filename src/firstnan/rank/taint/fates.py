@@ -105,7 +105,7 @@ def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], t
     finished = {event.index: event for event in events}
     by_value: dict[tuple[object, ...], _Known] = {}
     repeated: list[tuple[Record, TensorStat]] = []
-    for record in flow.records:
+    for record in flow.records.bad:
         bad = [tensor for tensor in record.tensors if tensor.is_recorded_bad]
         if not bad:
             continue

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import overload
 
 from firstnan.dump.records import Record
+from firstnan.dump.values import BAD
 from firstnan.dump.view import RankView
 
 
@@ -48,10 +50,28 @@ class Table(Sequence[Record]):
         """The record with this index; None where it was not read."""
         return self._at.get(index)
 
+    @cached_property
+    def bad(self) -> Sequence[Record]:
+        """The known records with a tensor that is bad, by its state or as it was recorded: few, as a rule."""
+        return tuple(record for record in self._records if _is_bad(record))
+
     @property
     def has_end(self) -> bool:
         """The last record of the file is known."""
         return bool(self._places) and self._places[-1] == self._end - 1
+
+
+def _is_bad(record: Record) -> bool:
+    for tensors in (record.inputs, record.outputs, record.parameters):
+        for tensor in tensors:
+            if tensor.state in BAD:
+                return True
+            high, low = tensor.max, tensor.min  # x - x is NaN for a non-finite x
+            if high is not None and low is not None and high - high == low - low == 0:
+                continue
+            if tensor.is_recorded_bad:
+                return True
+    return False
 
 
 class Names(Mapping[str, Record]):

@@ -22,6 +22,8 @@ from firstnan.read.sources.places import read_bytes
 
 MEGATRON_COUNTER = "megatron_micro_step_number"
 """A key of construct.json that is no record (dump format, section 10)."""
+MOST_KEPT = 1 << 18
+"""Bytes of files that are kept, to know them again."""
 MAX_CHAIN = 1000
 """Parents that are followed from one record."""
 
@@ -39,10 +41,38 @@ def parents(folder: RankFolder) -> tuple[Mapping[str, str | None], tuple[Problem
     return (found if is_whole else {}), problems
 
 
-def _callers(folder: RankFolder) -> tuple[dict[str, str | None], tuple[Problem, ...], bool]:
+class _Known:
+    """Sound files that this process has read: all ranks of one stage have the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Mapping[str, str | None]] = {}
+        self._bytes = 0
+
+    def get(self, data: bytes) -> Mapping[str, str | None] | None:
+        return self._found.get(data)
+
+    def add(self, data: bytes, callers: Mapping[str, str | None]) -> None:
+        if self._bytes + len(data) > MOST_KEPT:
+            self._found.clear()
+            self._bytes = 0
+        if len(data) <= MOST_KEPT:
+            self._found[data] = callers
+            self._bytes += len(data)
+
+
+_KNOWN = _Known()
+
+
+def _callers(folder: RankFolder) -> tuple[Mapping[str, str | None], tuple[Problem, ...], bool]:
     """What stands in construct.json, the sound part of a file that is cut included; and whether it is whole."""
-    top, problems, is_whole = _load(folder, FileKind.CONSTRUCT)
+    data = read_bytes(folder.path / FileKind.CONSTRUCT.value)
+    known = _KNOWN.get(data) if isinstance(data, bytes) else None
+    if known is not None:
+        return known, (), True
+    top, problems, is_whole = _parsed(folder, FileKind.CONSTRUCT, data)
     found, odd = callers_in(top)
+    if isinstance(data, bytes) and is_whole and not problems and not odd:
+        _KNOWN.add(data, found)
     if odd:
         problems.append(_problem(folder, FileKind.CONSTRUCT, ProblemKind.BAD_CONTENT, f"{odd} entries of unknown form"))
     return found, tuple(problems), is_whole
@@ -203,7 +233,10 @@ def _stacks(top: Mapping[str, object], wanted: Collection[str]) -> tuple[dict[st
 
 def _load(folder: RankFolder, kind: FileKind) -> tuple[dict[str, object], list[Problem], bool]:
     """The entries of a file, what was wrong with it, and whether all of it was used."""
-    data = read_bytes(folder.path / kind.value)
+    return _parsed(folder, kind, read_bytes(folder.path / kind.value))
+
+
+def _parsed(folder: RankFolder, kind: FileKind, data: bytes | Fault) -> tuple[dict[str, object], list[Problem], bool]:
     if isinstance(data, Fault):
         what = ProblemKind.MISSING_FILE if data.missing else ProblemKind.UNREADABLE
         return {}, [_problem(folder, kind, what, data.detail)], False
