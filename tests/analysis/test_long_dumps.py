@@ -222,4 +222,4 @@ def test_a_value_that_spread_over_many_records_is_an_output_at_the_edge(tmp_path
     for _ in range(8 * SMALL):
         rank.op("Torch.mul", [t(NAN)], [t(NAN)])
     folder = RankFolder(0, 0, run.write(tmp_path) / "step0" / "rank0", "rank0")
-    assert (rank_passes.survey(folder, table.load(), (), few=True).horizon or 0) <= 2 * SMALL
+    assert (rank_passes.survey(folder, table.load(), (), shown=()).horizon or 0) <= 2 * SMALL

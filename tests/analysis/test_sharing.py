@@ -24,7 +24,10 @@ def groups(summary: RankSummary) -> list[tuple[int, ...]]:
 
 def test_equal_groups_of_all_ranks_are_one_and_nothing_changes() -> None:
     folders = path_layouts.survey((EXAMPLE,), None, None).folders
-    alone = [rank_passes.survey(folder, table.load(None), (), few=True) for folder in folders]
+    alone = [
+        rank_passes.survey(folder, table.load(None), (), shown={(one.step, one.rank) for one in folders})
+        for folder in folders
+    ]
     sharing = Sharing()
     shared = [sharing.summary(summary) for summary in alone]
     assert shared == alone

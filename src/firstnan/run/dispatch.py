@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEW = 64
-"""Ranks around whose events all records are kept at once."""
+"""Ranks around whose events all records are kept at once, the first ones: a report shows these, besides the ranks of
+causes."""
 
 
 def find(paths: Sequence[Path], options: Options, engines: Engines, *, whole: bool = True) -> Layout:
@@ -157,8 +158,8 @@ class RankFiles:
 
     def survey(self, progress: Progress | None) -> list[RankSummary]:
         """The first pass: a summary of every rank."""
-        few = len(self.folders) <= FEW
-        work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops, few=few)
+        shown = frozenset(sorted((folder.step, folder.rank) for folder in self.folders)[:FEW])
+        work = partial(rank_passes.survey, book=self._book, excluded=self._options.exclude_ops, shown=shown)
         keep = Sharing().summary
         if not self._options.first:
             return at_each(self.folders, work, rank_passes.lost, self.engines, progress, keep, first_suspects.suspicion)

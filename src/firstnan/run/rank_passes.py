@@ -38,15 +38,17 @@ View = Union[ScannedDump, "WholeDump"]
 T = TypeVar("T")
 
 
-def survey(folder: RankFolder, book: Rulebook, excluded: Collection[str], *, few: bool) -> RankSummary:
+def survey(
+    folder: RankFolder, book: Rulebook, excluded: Collection[str], *, shown: Collection[tuple[int, int]]
+) -> RankSummary:
     """The first look at a rank.
 
-    ``few``: the report can show the records around the events of all ranks. Else a second look at a small file costs
-    less than keeping them for every rank.
+    ``shown``: steps and ranks around whose events the report shows the records, if anything. For others a second look
+    at a small file costs less than keeping them for every rank.
     """
     if folder.file is FileKind.SAVED:
         return _saved(folder)
-    nearby = few or folder.dump_bytes > SMALL
+    nearby = (folder.step, folder.rank) in shown or folder.dump_bytes > SMALL
     return _look(folder, book, excluded, whole=False, nearby=nearby, prints=True)
 
 

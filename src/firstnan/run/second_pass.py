@@ -14,7 +14,8 @@ Rules, each tested under its name:
     The recorded result of an asynchronous call or an irecv may be what the buffer held before. Where the next reader
     shows what was sent, or the sender's calls are not all recorded, the rank is looked at again without that result.
 ``only_the_answer_shows_what_stands_around``
-    The records around an event are read for the ranks that the report shows, and for no others.
+    The records around an event are kept for the ranks that a report can show, the first ones, and read again for the
+    others that it does show, the ranks of causes.
 ``dropped_means_look_at_the_rest``
     What was suspected on a rank entered a communication and was dropped there by everybody: the rest of the rank, which
     was not looked at, may hold what matters.

@@ -35,7 +35,8 @@ _MARKS = b'%d.5,\n"Min": %d.5,\n"Mean": %d.5,\n"Norm": %d.5'
 _WORDS: dict[bytes, Number | None] = {b"true": True, b"false": False, b"null": None}
 _OPENS = b'": {\n'
 
-_Statistics = tuple["Number | None", "Number | None", "Number | None", "Number | None"]
+_Statistics = tuple["Number | None", "Number | None", "Number | None", "Number | None", ValueState]
+"""And what Max and Min say."""
 _Place = tuple[TensorStat, int]
 """A tensor, and which of the text's statistics are its own (-1: it has none)."""
 _Key = tuple["bytes | str | bool", ...]
@@ -49,32 +50,39 @@ def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
     """
     opened = text.find(_OPENS)
     written = text[1:opened]
+    expected = _KNOWN.last.get(written) if opened > 0 else None
+    if expected is not None:
+        name, form = expected
+        found = form.statistics_in(text, opened)
+        made = form.filled(name, index, found) if found is not None else None
+        if made is not None:
+            return made
     if opened < 0 or b"\\" in written or b'"' in written or not written.isascii():
         return parsed(builder, text, index)
     name = _KNOWN.name(written)
     first, *rest = text[opened:].split(_MAX)
-    parts: list[bytes | str | bool] = [name.prefix, name.kind is RecordKind.PARAMETERS_GRAD, first]
-    found: list[_Statistics] = []
-    statistics = _KNOWN.statistics
+    pieces = [first]
+    statistics: list[_Statistics] = []
     for part in rest:
-        end = part.find(b"\n", part.find(_NORM))
-        if part[end - 1 : end] == b",":
-            end -= 1
-        lines = part[:end]
-        known = statistics.get(lines)
+        end = _end_of_statistics(part, 0)
+        known = _KNOWN.statistics_at(part, 0, end, _MAX + part[:end])
         if known is None:
-            match = _STATISTICS.match(part)
-            if match is None or match.end() != end:
-                return parsed(builder, text, index)
-            known = _KNOWN.add_statistics(lines, match)
-        found.append(known)
-        parts.append(part[end:])
-    key = tuple(parts)
-    form = _KNOWN.forms.get(key)
-    if form is None:
+            return parsed(builder, text, index)
+        statistics.append(known)
+        pieces.append(part[end:])
+    key: _Key = (name.prefix, name.kind is RecordKind.PARAMETERS_GRAD, *pieces)
+    if key not in _KNOWN.forms:
         return _learnt(builder, text, index, key) if _KNOWN.was_seen(key) else parsed(builder, text, index)
-    made = form.filled(name, index, found)
+    form = _KNOWN.forms[key]
+    _KNOWN.expect(written, name, form)
+    made = form.filled(name, index, statistics)
     return parsed(builder, text, index) if made is None else made
+
+
+def _end_of_statistics(text: bytes, start: int) -> int:
+    """Where the statistics that begin at this place end: with the value of Norm."""
+    end = text.find(b"\n", text.find(_NORM, start))
+    return end - 1 if text[end - 1 : end] == b"," else end
 
 
 def parsed(builder: RecordBuilder, text: bytes, index: int) -> Record:
@@ -102,13 +110,37 @@ def sound(text: bytes) -> tuple[str, dict[str, object]]:
 class _Form:
     """What records that differ in their names' numbers and in statistics have in common."""
 
-    __slots__ = ("sides", "some")
+    __slots__ = ("pieces", "sides", "some")
 
-    def __init__(self, some: Record, sides: Sequence[Sequence[_Place]]) -> None:
+    def __init__(self, some: Record, sides: Sequence[Sequence[_Place]], pieces: Sequence[bytes]) -> None:
         self.some = some
         """One of them."""
+        self.pieces = pieces
+        """The text behind the name, without the statistics."""
         self.sides = sides
         """Inputs, outputs, parameters."""
+
+    def statistics_in(self, text: bytes, at: int) -> list[_Statistics] | None:
+        """The statistics of a record whose text from this place on is of this form; None: it is not."""
+        found = []
+        known = _KNOWN.statistics
+        last = len(self.pieces) - 1
+        for number, piece in enumerate(self.pieces):
+            if not text.startswith(piece, at):
+                return None
+            at += len(piece)
+            if number == last:
+                break
+            end = _end_of_statistics(text, at)
+            lines = text[at:end]
+            one = known.get(lines)
+            if one is None:
+                one = _KNOWN.statistics_at(text, at + len(_MAX), end, lines) if lines.startswith(_MAX) else None
+                if one is None:
+                    return None
+            found.append(one)
+            at = end
+        return found if at == len(text) else None
 
     def filled(self, name: RecordName, index: int, found: Sequence[_Statistics]) -> Record | None:
         """The record with these statistics; None where they need a closer look."""
@@ -119,12 +151,12 @@ class _Form:
                 if at < 0:
                     tensors.append(stat)
                     continue
-                high, low, mean, norm = found[at]
-                state = stat.state  # finite or empty
+                high, low, mean, norm, state = found[at]
                 if high is None or low is None:
                     return None
-                if high - high or low - low:  # NaN for what is not finite
-                    state = judge(high, low)
+                if state is ValueState.FINITE:
+                    state = stat.state  # finite or empty
+                else:
                     if not stat.is_floating or stat.dtype in ("", "float64") or stat.state is ValueState.EMPTY:
                         return None
                 tensors.append(
@@ -156,7 +188,9 @@ class _Known:
     def __init__(self) -> None:
         self.forms: dict[_Key, _Form] = {}
         self.statistics: dict[bytes, _Statistics] = {}
-        """By their lines, from the value of Max to that of Norm."""
+        """By their lines, from Max to the value of Norm."""
+        self.last: dict[bytes, tuple[RecordName, _Form]] = {}
+        """The form that a record of a name had last: on the next rank it mostly has the same."""
         self._names: dict[bytes, RecordName] = {}
         self._bytes = 0
         self._seen: set[int] = set()
@@ -181,21 +215,34 @@ class _Known:
             name = self._names[written] = parse_name(written.decode("ascii"))
         return name
 
-    def add_statistics(self, lines: bytes, match: re.Match[bytes]) -> _Statistics:
-        """The numbers of some statistics, which stand in the groups of the match."""
-        high, low, mean, norm = match.groups()
-        found = _value(high), _value(low), _value(mean), _value(norm)
+    def statistics_at(self, text: bytes, start: int, end: int, lines: bytes) -> _Statistics | None:
+        """The statistics whose values stand in ``[start, end)``; ``lines``: the same, from the key of Max on."""
+        found = self.statistics.get(lines)
+        if found is not None:
+            return found
+        match = _STATISTICS.match(text, start)
+        if match is None or match.end() != end:
+            return None
+        high, low, mean, norm = map(_value, match.groups())
+        found = high, low, mean, norm, judge(high, low)
         if len(lines) <= _LONGEST:
             if len(self.statistics) >= MOST_STATISTICS:
                 self.statistics.clear()
             self.statistics[lines] = found
         return found
 
+    def expect(self, written: bytes, name: RecordName, form: _Form) -> None:
+        """What the next record of this name will be like."""
+        if len(self.last) >= MOST_NAMES:
+            self.last.clear()
+        self.last[written] = name, form
+
     def add(self, key: _Key, form: _Form) -> None:
         """One more form."""
         self._bytes += sum(len(part) for part in key if isinstance(part, bytes))
         if self._bytes > MOST_BYTES:
             self.forms.clear()
+            self.last.clear()
             self._bytes = 0
         self.forms[key] = form
 
@@ -209,13 +256,13 @@ def _learnt(builder: RecordBuilder, text: bytes, index: int, key: _Key) -> Recor
     unjudged = len(builder.blank) + len(builder.settled)
     made = parsed(builder, text, index)
     if len(builder.blank) + len(builder.settled) == unjudged and not any(stat.checksum for stat in _tensors(made)):
-        form = _form(text)
+        form = _form(text, [part for part in key if isinstance(part, bytes)])
         if form is not None:
             _KNOWN.add(key, form)
     return made
 
 
-def _form(text: bytes) -> _Form | None:
+def _form(text: bytes, pieces: Sequence[bytes]) -> _Form | None:
     """None: marks in place of the statistics do not come out one by one."""
     first, *rest = text.split(_MAX)
     marked = [first]
@@ -231,7 +278,7 @@ def _form(text: bytes) -> _Form | None:
         for side in (some.inputs, some.outputs, some.parameters)
     ]
     strange = any(at < 0 and not (stat.max is stat.min is None) for side in sides for stat, at in side)
-    return None if places or strange else _Form(some, sides)
+    return None if places or strange else _Form(some, sides, pieces)
 
 
 def _tensors(record: Record) -> tuple[TensorStat, ...]:
