@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,21 @@ def file(path: Path, *rules: str, head: str = "") -> Path:
 def rule(name: str, kind: str, *ops: str, reason: str = "ours") -> str:
     quoted = ", ".join(f'"{op}"' for op in ops)
     return f'name = "{name}"\nkind = "{kind}"\nops = [{quoted}]\nreason = "{reason}"'
+
+
+def test_patterns_name_what_fnmatch_says() -> None:
+    patterns = [
+        *dict.fromkeys(op for rule in BOOK.rules for op in rule.ops),
+        "Torch.f?ll",
+        "Tensor.[fz]*",
+        "*.a*b",
+        "*",
+    ]
+    labels = [pattern.replace("*", filling) for pattern in patterns for filling in ("", "x", "full.a")]
+    for pattern in patterns:
+        assert [table._is_named(label, pattern) for label in labels] == [
+            fnmatchcase(label, pattern) for label in labels
+        ]
 
 
 @pytest.mark.parametrize(

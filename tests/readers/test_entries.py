@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from firstnan.dump.problems import ProblemKind
 from firstnan.read.callers import call_site, entries
 from firstnan.read.callers.construct import Callers
 from firstnan.read.callers.entries import EntryFile, beginning_of
-from firstnan.read.scan.record_index import Doubt, RecordFile
+from firstnan.read.scan.record_index import Buffer, Doubt, RecordFile, Region
 
 LAYER = "Module.layers.{}.Layer.forward.0"
 CONSTRUCT: dict[str, Any] = {
@@ -74,6 +75,27 @@ def test_names_from_everywhere_do_not_begin_anew(tmp_path: Path, monkeypatch: py
     found = Callers(rank, small=0)(names)
     assert [found[name] for name in names] == [LAYER.format(call // 10) for call in range(3000)]
     assert reads < 10 * (rank.path / "construct.json").stat().st_size // 200
+
+
+def test_what_is_asked_for_next_is_looked_for_nearby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that was entered before the call inside stands before it; what is asked for last ends the file."""
+    monkeypatch.setattr(entries, "REGION", 1000)
+    names = [f"Functional.linear.{call}.forward" for call in range(3000)]
+    rank = folder(tmp_path, construct=dict.fromkeys(names))
+    file = EntryFile(rank.path / "construct.json", 0, beginning_of(names[1500]))
+    reads: list[object] = []
+    reread = RecordFile.reread
+
+    def counted(self: RecordFile, regions: Iterable[Region], *more: Any) -> Iterator[tuple[Buffer, Region]]:
+        for buffer, region in reread(self, regions, *more):
+            reads.append(region)
+            yield buffer, region
+
+    monkeypatch.setattr(RecordFile, "reread", counted)
+    for at in (1500, 1470, 1530, 2999, 1440):
+        before = len(reads)
+        assert file.entry(beginning_of(names[at])) == {names[at]: None}
+        assert len(reads) - before < 16 or at == 2999
 
 
 def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
@@ -138,7 +160,7 @@ def test_call_sites_of_a_long_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rank = folder(tmp_path, construct=CONSTRUCT, stack=STACK)
     names = ["Functional.linear.1234.forward", "Functional.linear.77.backward", "Torch.absent.0.forward"]
     whole = call_site.read(rank, names)
-    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0, None))
     assert call_site.read(rank, names) == whole
     assert whole[0][names[0]].frames[0].line == 1234 % 7 + 1
 
@@ -147,7 +169,7 @@ def test_stacks_by_name_as_old_versions_write_them(tmp_path: Path, monkeypatch: 
     old = {f"Functional.linear.{call}.forward": [FRAME.format(call)] for call in range(1, 2000)}
     rank = folder(tmp_path, construct=CONSTRUCT, stack=old)
     whole = call_site.read(rank, ["Functional.linear.1234.forward"])
-    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(entries.EntryFile.__init__, "__defaults__", (0, None))
     assert call_site.read(rank, ["Functional.linear.1234.forward"]) == whole
 
 

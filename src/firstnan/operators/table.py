@@ -30,6 +30,7 @@ else:
 
 RULES_SCHEMA = "firstnan.rules/1"
 MAX_RULES_BYTES = 1 << 20
+_WILDCARDS = frozenset("*?[")
 
 
 class OperatorKind(Enum):
@@ -215,10 +216,24 @@ class Rulebook:
         if found is None:
             found = {}
             for rule in self.rules:
-                if rule.kind not in found and any(fnmatchcase(label, pattern) for pattern in rule.ops):
+                if rule.kind not in found and any(_is_named(label, pattern) for pattern in rule.ops):
                     found[rule.kind] = rule
             self._cache[label] = found
         return found
+
+
+def _is_named(label: str, pattern: str) -> bool:
+    """Whether a pattern names an operator: ``fnmatchcase``, which would compile each of some hundred patterns anew.
+
+    >>> _is_named("Torch.full_like", "Torch.full*"), _is_named("Torch.full", "*.full_")
+    (True, False)
+    """
+    head, star, tail = pattern.partition("*")
+    if not _WILDCARDS.isdisjoint(head) or not _WILDCARDS.isdisjoint(tail):
+        return fnmatchcase(label, pattern)
+    if not star:
+        return label == pattern
+    return len(label) >= len(head) + len(tail) and label.startswith(head) and label.endswith(tail)
 
 
 def operator_label(name: RecordName) -> str:

@@ -35,10 +35,12 @@ from firstnan.rank.taint.fates import Totals, tallies
 from firstnan.rank.taint.islands import Beginning
 from firstnan.rank.taint.links import NEAR
 from firstnan.rank.taint.record_table import Table
-from firstnan.rank.window import FAR, SMALL, TAIL, CallLog, Focus, far_windows
+from firstnan.rank.window import FAR, SMALL, CallLog, Focus, far_windows
 
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""
+_STRIDE = 16
+"""Records that are asked for together where the first or the last of a kind is looked for: mostly it is near."""
 MAX_READ = 8
 """Tensors read behind a receive that are kept, to hold them against what was sent."""
 
@@ -112,9 +114,11 @@ def _totals(view: RankView, focus: Focus) -> Totals:
 
 def _first_module(view: RankView) -> str:
     """Path and class of the first module record: what reads a stage's input."""
-    for record in view.records(0, min(SMALL, view.overview.end)):
-        if record.name.kind is RecordKind.MODULE and record.name.direction is Direction.FORWARD:
-            return module_name(record.name)
+    end = min(SMALL, view.overview.end)
+    for start in range(0, end, _STRIDE):
+        for record in view.records(start, min(start + _STRIDE, end)):
+            if record.name.kind is RecordKind.MODULE and record.name.direction is Direction.FORWARD:
+                return module_name(record.name)
     return ""
 
 
@@ -122,7 +126,7 @@ def _last_api(view: RankView) -> int | None:
     """Index of the last record of an operator: what stands behind it was dumped by modules alone."""
     stop = view.overview.end
     while stop > 0:
-        start = max(stop - TAIL, 0)
+        start = max(stop - _STRIDE, 0)
         for record in reversed(view.records(start, stop)):
             if record.name.kind is RecordKind.API:
                 return record.index

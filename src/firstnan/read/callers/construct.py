@@ -73,9 +73,10 @@ class Callers:
         return (*found, unlisted)
 
     def _gather(self, names: Collection[str]) -> None:
-        if self._file is None:
-            self._file = EntryFile(self._folder.path / FileKind.CONSTRUCT.value, self._small)
         names = [name for name in names if _GRADIENTS not in name]
+        if self._file is None:
+            first = beginning_of(names[0]) if names else None
+            self._file = EntryFile(self._folder.path / FileKind.CONSTRUCT.value, self._small, first)
         for name in names:  # most others stand beside the first
             self._search(self._file, [name])
         followed = set(names)

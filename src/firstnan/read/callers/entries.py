@@ -28,7 +28,8 @@ class EntryFile:
         Doubt: from every method, when the file is small, cannot be read, or is laid out in another way.
     """
 
-    def __init__(self, path: Path, small: int = SMALL) -> None:
+    def __init__(self, path: Path, small: int = SMALL, first: bytes | None = None) -> None:
+        """``first``: what is asked for first, looked for while the file is read to see where its entries are."""
         opened = open_file(path)
         if isinstance(opened, Fault):
             raise Doubt(opened.detail)
@@ -36,8 +37,9 @@ class EntryFile:
         if opened.size <= small:
             raise Doubt("a small file")
         self._file = RecordFile(path, REGION, _ENTRY)
-        self._last = 0
-        """The region in which something was found last: what is asked for next mostly stands there or behind it."""
+        self._hits: list[int] = []
+        """The regions in which something was found first and last: what is asked for next mostly stands near one of
+        them. Modules are entered before the calls inside, and what is asked for last ends the file."""
         for buffer, filled, offset in self._file.first_pass():
             start, end = 0, filled
             if offset == 0:
@@ -50,6 +52,8 @@ class EntryFile:
                     raise Doubt("another end")
             if start < end:
                 self._file.add(offset + start, end - start, 1)
+                if first is not None and not self._hits and buffer.text.find(first, start, end) >= 0:
+                    self._found(len(self._file.regions) - 1)
 
     def around(self, needles: Collection[bytes]) -> Iterator[dict[str, object]]:
         """Entries among which one of the needles stands, some at a time, until all needles were found."""
@@ -57,7 +61,7 @@ class EntryFile:
         for buffer, region in self._parts():
             found = {needle for needle in left if buffer.text.find(needle, 0, region.size) >= 0}
             if found:
-                self._last = region.first
+                self._found(region.first)
                 yield _parsed(buffer, 0, region.size)
                 left -= found
             if not left:
@@ -68,15 +72,31 @@ class EntryFile:
         for buffer, region in self._parts():
             hit = buffer.text.find(needle, 0, region.size)
             if hit >= 0:
-                self._last = region.first
+                self._found(region.first)
                 return _parsed(buffer, *_bounds(buffer, region, hit))
         return None
 
+    def _found(self, at: int) -> None:
+        self._hits = [*self._hits[:1], at]
+
     def _parts(self) -> Iterator[tuple[Buffer, Region]]:
-        """All regions, from the last hit on and then from the beginning."""
-        last = self._last
-        yield from self._file.parts(last)
-        yield from self._file.parts(0, last)
+        """All regions, the nearest ones to those with a hit first."""
+        return self._file.reread(self._file.regions[at] for at in _around(self._hits or [0], len(self._file.regions)))
+
+
+def _around(centres: Collection[int], count: int) -> Iterator[int]:
+    """All numbers below ``count``, from some of them outwards.
+
+    >>> list(_around([4, 1], 6))
+    [1, 4, 2, 0, 5, 3]
+    """
+    passed: set[int] = set()
+    for distance in range(count):
+        for centre in reversed([*centres]):
+            for at in (centre + distance, centre - distance):
+                if 0 <= at < count and at not in passed:
+                    passed.add(at)
+                    yield at
 
 
 def beginning_of(name: str) -> bytes:
