@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,17 +61,21 @@ def suspected(
     first_bad = log.first_bad(over.end if over.suspect is None else over.suspect)
     focus = Focus(view, whole=whole or log.by_name or _ends_blind(view))
 
+    following = Following(view, watch, parents_of, disproved)
+
     def followed() -> tuple[Flow, dict[int, endings.Outcome], tuple[Event, ...]]:
-        flow = flow_of(view, watch, parents_of, [*watch.garbage, *focus.records()], focus.horizon, disproved)
+        memory = [record for record in watch.garbage if focus.horizon is None or record.index < focus.horizon]
+        flow = following.go_on([*memory, *focus.records()], focus.horizon)
         found = endings.outcomes(flow, truncated=over.truncated)
         return flow, found, endings.finish(flow, found)
 
     flow, found, events = followed()
     while True:
         decision = _decision(events, focus.horizon)
-        if not (
+        grows = (
             focus.extend(lengthen=decision.is_blocked) if decision.event is None else focus.widen(decision.event.index)
-        ):
+        )
+        if not grows and not following.corrected(focus.horizon):
             break
         flow, found, events = followed()
     far = far_windows(focus, first_bad, flow.structure.last_backward)
@@ -135,32 +139,91 @@ def _last_api(view: RankView) -> int | None:
 
 
 def flow_of(
-    view: RankView,
-    watch: Lookout,
-    parents_of: ParentsOf,
-    records: Sequence[Record],
-    horizon: int | None,
+    view: RankView, watch: Lookout, parents_of: ParentsOf, records: Sequence[Record], horizon: int | None,
     disproved: frozenset[int] = frozenset(),
-) -> Flow:
-    over = view.overview
-    table = Table(sorted({r.index: r for r in records}.values(), key=lambda record: record.index), over.end)
-    by_record = {
-        r.index: calls(r, over.folder.rank, groups_recorded=over.groups_recorded) for r in table if is_communication(r)
-    }
-    for index in disproved.intersection(by_record):
-        by_record[index] = tuple(without_stale(call) for call in by_record[index])
-    final = None if over.truncated or not over.end else view.records(over.end - 1, over.end)[0]
-    just_entered = structure.just_entered(table, over.end)
-    names = [r.name.full for r in table if r.index not in just_entered]
-    names += [final.name.full] if final and final.index not in just_entered else []
-    nesting = structure.build(table, structure.with_entered(parents_of(names), table, just_entered), view, final)
-    flow = Flow(table, nesting, watch.book, by_record, watch.excluded, horizon)
-    flow.beginning = Beginning(view)
-    flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
-    flow.legality.count_from = over.end if over.suspect is None else over.suspect
-    flow.legality.suppressed = dict(watch.benign)
-    flow.run()
-    return flow
+) -> Flow:  # fmt: skip
+    """The flow of some records of a rank, once for all."""
+    return Following(view, watch, parents_of, disproved).go_on(records, horizon)
+
+
+class Following:
+    """The flow of one rank, which goes on as more of its records are looked at."""
+
+    def __init__(
+        self, view: RankView, watch: Lookout, parents_of: ParentsOf, disproved: frozenset[int] = frozenset()
+    ) -> None:
+        self._view = view
+        self._watch = watch
+        self._parents_of = parents_of
+        self._disproved = disproved
+        self._begin()
+
+    def _begin(self) -> None:
+        self._table = Table((), self._view.overview.end)
+        self._calls: dict[int, tuple[CommCall, ...]] = {}
+        self._nesting = structure.Nesting(self._view, self._table)
+        self._answered: dict[tuple[str, ...], frozenset[str]] = {}
+        """What the flow was told of operators that the dump leaves out."""
+        self._flow: Flow | None = None
+
+    def go_on(self, records: Iterable[Record], horizon: int | None) -> Flow:
+        """The flow with some more records. Where they stand behind the known ones, only they are followed."""
+        known = self._table
+        new = sorted({r.index: r for r in records if known.get(r.index) is None}.values(), key=lambda r: r.index)
+        if new and new[0].index < known.last:
+            return self._start_over(new, horizon)
+        known.extend(new)
+        self._find_calls(new)
+        nesting = self._nested(new)
+        if nesting is None:
+            return self._start_over((), horizon)
+        if self._flow is None:
+            self._flow = self._made(nesting)
+        else:
+            self._answered = {**self._flow.structure.left_out_asked, **self._answered}
+        self._flow.go_on(new, nesting, horizon)
+        return self._flow
+
+    def corrected(self, horizon: int | None) -> bool:
+        """Whether all had to be followed once more: the dump leaves out other operators than it seemed to before all
+        these records were known."""
+        flow = self._flow
+        if flow is None or all(flow.structure.left_out_of(c) == apis for c, apis in self._answered.items()):
+            return False
+        self._start_over((), horizon)
+        return True
+
+    def _start_over(self, new: Sequence[Record], horizon: int | None) -> Flow:
+        records = [*self._table, *new]
+        self._begin()
+        return self.go_on(records, horizon)
+
+    def _find_calls(self, new: Sequence[Record]) -> None:
+        over = self._view.overview
+        for record in new:
+            if is_communication(record):
+                found = calls(record, over.folder.rank, groups_recorded=over.groups_recorded)
+                if record.index in self._disproved:
+                    found = tuple(map(without_stale, found))
+                self._calls[record.index] = found
+
+    def _nested(self, new: Sequence[Record]) -> structure.Structure | None:
+        over, table = self._view.overview, self._table
+        final = None if over.truncated or not over.end else self._view.records(over.end - 1, over.end)[0]
+        entered = structure.just_entered(table, over.end)
+        names = [record.name.full for record in new if record.index not in entered]
+        names += [final.name.full] if final and final.index not in entered else []
+        return self._nesting.grown(new, structure.with_entered(self._parents_of(names), table, entered), final)
+
+    def _made(self, nesting: structure.Structure) -> Flow:
+        view, watch = self._view, self._watch
+        over = view.overview
+        flow = Flow(self._table, nesting, watch.book, self._calls, watch.excluded)
+        flow.beginning = Beginning(view)
+        flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
+        flow.legality.count_from = over.end if over.suspect is None else over.suspect
+        flow.legality.suppressed = dict(watch.benign)
+        return flow
 
 
 def _ends_blind(view: RankView) -> bool:

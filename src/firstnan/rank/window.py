@@ -19,7 +19,6 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -74,7 +73,8 @@ class Focus:
         self._count = 1
         self._at_end = False
         self._wide: set[int] = set()
-        self._held: dict[Window, Sequence[Record]] = {}
+        self._given: list[Window] = []
+        """What was handed out, each within one of the windows."""
         self.windows: list[Window] = []
         if whole or self.end <= SMALL:
             self.windows.append(Window(0, self.end))
@@ -115,26 +115,35 @@ class Focus:
         return True
 
     def widen(self, index: int) -> bool:
-        """A wide window around a record that decides; False when it has one."""
+        """A wide window around a record that decides; False when it is looked at already."""
         place = next((at for at, window in enumerate(self.windows) if window.stop > index), None)
         if place is None or self.end <= SMALL or any(index - AHEAD < wide <= index for wide in self._wide):
             return False
         self._wide.add(index)
-        before, after = self.windows[:place], self.windows[place:]
-        self.windows = before
+        known = list(self.windows)
+        after, self.windows = known[place:], known[:place]
         self._add(index, BACK, AHEAD)
         for window in after:
             self._join(window)
         self.next = self._next()
-        return True
+        return self.windows != known
 
-    def records(self) -> Iterator[Record]:
-        """Those in the windows; what was read for one is kept as long as it does not grow."""
-        before = self._held
-        self._held = {
-            window: before.get(window) or self._view.records(window.start, window.stop) for window in self.windows
-        }
-        return itertools.chain.from_iterable(self._held.values())
+    def records(self) -> list[Record]:
+        """Those in the windows that were not handed out before, in order."""
+        found: list[Record] = []
+        given = iter(self._given)
+        known = next(given, None)
+        for window in self.windows:
+            start = window.start
+            while known is not None and known.start < window.stop:
+                if start < known.start:
+                    found += self._view.records(start, known.start)
+                start = known.stop
+                known = next(given, None)
+            if start < window.stop:
+                found += self._view.records(start, window.stop)
+        self._given = list(self.windows)
+        return found
 
     def holds(self, index: int) -> bool:
         return any(w.start <= index < w.stop for w in self.windows)

@@ -1,5 +1,7 @@
 """Follows bad values through one rank: who wrote them, who read them, where they end.
 
+It goes through the records once, and on where more of them are looked at.
+
 Rules (docs/architecture.md, "On one rank"), each tested under its name:
 
 ``nearest_open_writer``
@@ -70,6 +72,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -95,6 +98,16 @@ LAST_LOOKS = 8
 """Last records among which the check is looked for behind which the run ended."""
 BESIDE = 8
 """So many records after its writer a dropped value may be read once more."""
+
+
+class _Recorded(NamedTuple):
+    """A module with a record of its own, and those around it."""
+
+    name: str
+    place: int
+    outer: _Recorded | None
+    is_in_order: bool
+    """The record of each stands before that of the one around it."""
 
 
 @dataclass
@@ -156,6 +169,13 @@ class Flow:
     """Made when the first one is asked for."""
     _forward_again: int = -1
     """Index of the last record so far that built a graph."""
+    became_integers: dict[int, bool] = field(default_factory=dict)
+    """Index of a record -> whether a cast without a record made integers of its value, where that is known for good."""
+    _is_begun: bool = False
+    _last_event: Event | None = None
+    """The one that stands behind all others, as long as no further record is looked at."""
+    _seen_from_start: int = 0
+    """First records without a result that requires a gradient."""
     _first_gradient: int | None = None
     """Index of the first record with a result that requires a gradient; None: it stands where nothing was read."""
     _patched: dict[int | None, list[tuple[int, Value]]] = field(default_factory=dict)
@@ -170,8 +190,8 @@ class Flow:
     """Modules around records that the user ruled out -> the bad results of these."""
     _inside: dict[str, Contents] = field(default_factory=lambda: defaultdict(Contents))
     """module record name -> values written inside it, until its record hands them on to the module around it"""
-    _in_order: dict[tuple[str, int], bool] = field(default_factory=dict)
-    """Innermost of a chain of callers and its length -> whether the records of inner ones stand before outer ones."""
+    _around: dict[tuple[str, int], _Recorded | None] = field(default_factory=dict)
+    """Innermost of a chain of callers and its length -> the innermost of them that has a record of its own."""
     _written: int = 0
 
     def __post_init__(self) -> None:
@@ -219,29 +239,33 @@ class Flow:
                 found[reader] = min(found.get(reader, reader), origin)
         return found
 
-    @cached_property
-    def _places(self) -> Mapping[str, int]:
-        """Index of each record that has others inside."""
-        inner = self.structure.inner
-        return {record.name.full: record.index for record in self.records if record.name.full in inner}
-
-    @cached_property
-    def _bad(self) -> frozenset[int]:
-        return frozenset(record.index for record in self.records.bad)
-
-    def run(self) -> None:
-        """Goes through the records once, in execution order."""
-        self._first_gradient = self._where_gradients_begin()
-        for record in self.records:
-            self._begun(record.index)
+    def go_on(self, records: Sequence[Record], structure: Structure, horizon: int | None) -> None:
+        """Goes through some more records, in execution order: the last ones of those that are known. ``structure`` and
+        ``horizon`` are what they are with these records."""
+        if self._last_event is not None:
+            self.events = [event for event in self.events if event is not self._last_event]
+            self._last_event = None
+        is_first, self.structure, self.horizon = not self._is_begun, structure, horizon
+        self._is_begun = True
+        self.__dict__.pop("origins", None)
+        if self.writers is not None:
+            self.writers.extend(records)
+        if self._first_gradient is None:
+            self._first_gradient = self._where_gradients_begin()
+        if not is_first:
+            self._sort_in(records)
+        for record in records:
+            if self._call is not None or self.beginning is not None:
+                self._begun(record.index)
             if record.name.direction is Direction.FORWARD and any(tensor.requires_grad for tensor in record.outputs):
                 self._forward_again = record.index
             if not self._says_nothing(record):
                 self._follow(record)
                 self._hand_on(record)
         if self.late and self.horizon is None and not any(map(self._explains_gradients, self.events)):
-            self.events.append(self.late[0])  # last: its place is not its time in 1.2 to 8.3 (dump format, section 8)
-        if self.structure.last_backward is None and self.records.has_end:
+            self._last_event = self.late[0]  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
+            self.events.append(self._last_event)
+        if records and self.structure.last_backward is None and self.records.has_end:
             self._at_the_end()
 
     def _explains_gradients(self, event: Event) -> bool:
@@ -252,7 +276,7 @@ class Flow:
     def _says_nothing(self, record: Record) -> bool:
         """A record with a result, without a bad value, while no value waits for a proof, inside it or elsewhere: most
         records, of each window."""
-        is_clean = record.index not in self._bad and bool(record.outputs)
+        is_clean = not self.records.is_bad(record.index) and bool(record.outputs)
         return is_clean and not self._patched and record.name.full not in self._inside
 
     def _follow(self, record: Record) -> None:
@@ -334,11 +358,12 @@ class Flow:
         self.late.clear()
 
     def _where_gradients_begin(self) -> int | None:
-        for expected, record in enumerate(self.records):
-            if record.index != expected:
+        for record in self.records[self._seen_from_start :]:
+            if record.index != self._seen_from_start:
                 return None
             if any(tensor.requires_grad for tensor in record.outputs):
                 return record.index
+            self._seen_from_start += 1
         return None
 
     # -- one record ------------------------------------------------------------------------------------
@@ -597,32 +622,56 @@ class Flow:
         self.legality.mirrored(tensor)
         self._values.put(value)
         self._by_size[tensor.numel].put(value)
-        later = self._modules_behind(record)
-        if self._stand_in_order(record):
+        self._put_inside(record, value)
+        return value
+
+    def _put_inside(self, record: Record, value: Value, begun: int = -1) -> None:
+        """Into the modules around its record that are still to come; ``begun``: the first index behind which they are
+        looked for."""
+        later = self._modules_behind(record, begun)
+        innermost = self._recorded_around(record)
+        if innermost is None or innermost.is_in_order:
             for module in islice(later, 1):
                 self._inside[module].put(value)
         else:
             for module in later:
                 self._inside[module].put_apart(value)
-        return value
 
-    def _modules_behind(self, record: Record) -> Iterator[str]:
+    def _sort_in(self, records: Sequence[Record]) -> None:
+        """Puts what is open into the modules that are to come, now that more of these are known."""
+        self._around.clear()
+        self._inside.clear()
+        repeated: set[int] = set()
+        waiting = [value for one in self._values.open_ones() for value in one.repeats]
+        while waiting:
+            value = waiting.pop()
+            if id(value) not in repeated:
+                repeated.add(id(value))
+                waiting += value.repeats
+        for value in self._values.open_ones() if records else ():
+            if id(value) not in repeated:
+                self._put_inside(self.records[value.writer], value, records[0].index - 1)
+
+    def _modules_behind(self, record: Record, begun: int = -1) -> Iterator[str]:
         """The modules around a record whose own records stand behind it, the innermost first."""
-        chain, places = self.structure.ancestors(record.name.full), self._places
-        return (module for module in chain if places.get(module, -1) > record.index)
+        module = self._recorded_around(record)
+        while module is not None:
+            if module.place > max(record.index, begun):
+                yield module.name
+            module = module.outer
 
-    def _stand_in_order(self, record: Record) -> bool:
+    def _recorded_around(self, record: Record) -> _Recorded | None:
+        """The innermost module around a record that has a record of its own."""
         chain = self.structure.ancestors(record.name.full)
-        if not chain:
-            return True
-        known = self._in_order.get((chain[0], len(chain)))
-        if known is None:
-            known, outer = True, len(self.records)
-            for depth, module in enumerate(reversed(chain), 1):
-                place = self._places.get(module)
-                if place is not None:
-                    known, outer = known and place < outer, place
-                self._in_order[module, depth] = known
+        depth = len(chain)
+        at = next((at for at in range(depth) if (chain[at], depth - at) in self._around), depth)
+        known = self._around[chain[at], depth - at] if at < depth else None
+        for place in range(at - 1, -1, -1):
+            module = self.records.by_name.get(chain[place]) if chain[place] in self.structure.inner else None
+            if module is not None:
+                in_order = known is None or (known.is_in_order and module.index < known.place)
+                known = _Recorded(chain[place], module.index, known, in_order)
+            self._around[chain[place], depth - place] = known
         return known
 
     def _hand_on(self, record: Record) -> None:

@@ -313,6 +313,15 @@ def _unread(flow: Flow, record: Record) -> Ending:
 
 def _became_integers(flow: Flow, record: Record) -> bool:
     """a_cast_to_integers_drops."""
+    known = flow.became_integers.get(record.index)
+    if known is None:
+        known = _is_read_as_integers(flow, record)
+        if known or flow.records.last > record.index + READ_SOON:  # no further record changes that
+            flow.became_integers[record.index] = known
+    return known
+
+
+def _is_read_as_integers(flow: Flow, record: Record) -> bool:
     sizes = {tensor.numel for tensor in record.outputs if tensor.state.is_bad}
     for later in flow.records[record.index + 1 : record.index + 1 + READ_SOON]:
         for tensor in later.inputs:

@@ -23,7 +23,7 @@ class Producers:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._known = {record.name.full: record for record in flow.records}
+        self._known = flow.records.by_name
 
     def readers(self, record: Record) -> list[int]:
         """Indices of backward records behind this one that its bad gradients end in; empty where that is not known.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import overload
 
 from firstnan.dump.records import Record
@@ -20,10 +19,27 @@ class Table(Sequence[Record]):
     """
 
     def __init__(self, records: Sequence[Record], end: int) -> None:
-        self._records = tuple(records)
-        self._places = [record.index for record in records]
-        self._at = {record.index: record for record in records}
+        self._records: list[Record] = []
+        self._places: list[int] = []
+        self._at: dict[int, Record] = {}
+        self.by_name: dict[str, Record] = {}
+        """Those that are known."""
+        self.bad: list[Record] = []
+        """The known ones with a tensor that is bad, by its state or as it was recorded: few, as a rule."""
+        self._bad_at: set[int] = set()
         self._end = end
+        self.extend(records)
+
+    def extend(self, records: Sequence[Record]) -> None:
+        """More records, which stand behind those that are known."""
+        places = [record.index for record in records]
+        self._records += records
+        self._places += places
+        self._at.update(zip(places, records, strict=True))
+        self.by_name.update((record.name.full, record) for record in records)
+        bad = [record for record in records if _is_bad(record)]
+        self.bad += bad
+        self._bad_at.update(record.index for record in bad)
 
     def __len__(self) -> int:
         return self._end
@@ -50,10 +66,14 @@ class Table(Sequence[Record]):
         """The record with this index; None where it was not read."""
         return self._at.get(index)
 
-    @cached_property
-    def bad(self) -> Sequence[Record]:
-        """The known records with a tensor that is bad, by its state or as it was recorded: few, as a rule."""
-        return tuple(record for record in self._records if _is_bad(record))
+    def is_bad(self, index: int) -> bool:
+        """The record with this index is among the :attr:`bad` ones."""
+        return index in self._bad_at
+
+    @property
+    def last(self) -> int:
+        """Index of the last one that is known; -1 where none is."""
+        return self._places[-1] if self._places else -1
 
     @property
     def has_end(self) -> bool:
@@ -75,22 +95,28 @@ def _is_bad(record: Record) -> bool:
 
 
 class Names(Mapping[str, Record]):
-    """Records by name: those of a table, and any other one that is asked for."""
+    """Records by name: those of a table, and any other one that is asked for.
 
-    def __init__(self, records: Sequence[Record], view: RankView) -> None:
-        self._known: dict[str, Record | None] = {record.name.full: record for record in records}
+    Its length and iteration are those of the table.
+    """
+
+    def __init__(self, records: Table, view: RankView) -> None:
+        self._known = records.by_name
+        self._others: dict[str, Record | None] = {}
         self._view = view
 
     def __getitem__(self, name: str) -> Record:
-        if name not in self._known:
-            self._known[name] = self._view.find(name)
-        record = self._known[name]
+        record = self._known.get(name)
+        if record is None:
+            if name not in self._others:
+                self._others[name] = self._view.find(name)
+            record = self._others[name]
         if record is None:
             raise KeyError(name)
         return record
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, record in self._known.items() if record is not None)
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return sum(record is not None for record in self._known.values())
+        return len(self._known)

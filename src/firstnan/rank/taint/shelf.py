@@ -42,6 +42,10 @@ class Shelf:
                 self._values = [value for value in self._values if value.is_open]
                 self._oldest = 0
 
+    def open_ones(self) -> Iterator[Value]:
+        """All that are open, in the order in which they were written."""
+        return (value for value in self._values if value.is_open)
+
     def close(self) -> None:
         """Closes all of them."""
         for value in self._values:

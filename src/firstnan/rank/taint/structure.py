@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from firstnan.dump.names import parse_name
@@ -25,11 +25,11 @@ class Structure:
 
     parents: Mapping[str, str | None]
     by_name: Mapping[str, Record]
-    inner: frozenset[str]
+    inner: Set[str]
     """Names of module records that have a record of their own inside."""
     first_backward: int | None
     last_backward: int | None
-    losses: frozenset[str]
+    losses: Set[str]
     """Forward records from whose output a backward pass starts."""
     tops: frozenset[int]
     """Indices of forward records that give the result of a pass: the last outermost module before
@@ -48,7 +48,8 @@ class Structure:
     """Module -> operators inside it that have no record."""
     _chains: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     """Caller -> itself and those around it: one chain for all that it calls."""
-    _left_out_around: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+    left_out_asked: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+    """What was answered about operators that the dump leaves out."""
     _updates: dict[tuple[str, ...], bool] = field(default_factory=dict, compare=False, repr=False)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
@@ -90,11 +91,14 @@ class Structure:
 
     def left_out_around(self, name: str) -> frozenset[str]:
         """Operators (without number) that the modules around a record call and the dump leaves out."""
-        chain = self.ancestors(name)
-        known = self._left_out_around.get(chain)
+        return self.left_out_of(self.ancestors(name))
+
+    def left_out_of(self, chain: tuple[str, ...]) -> frozenset[str]:
+        """The same of a chain of callers."""
+        known = self.left_out_asked.get(chain)
         if known is None:
             known = frozenset().union(*(self._left_out_of(module) for module in (*chain, None)))
-            self._left_out_around[chain] = known
+            self.left_out_asked[chain] = known
         return known
 
     @property
@@ -170,64 +174,101 @@ class Structure:
         return self.by_name.get(record.name.full.replace(".backward", ".forward"))
 
 
-def build(records: Table, parents: Mapping[str, str | None], view: RankView, final: Record | None = None) -> Structure:
-    """Structure of one rank from those of its records that are looked at and construct.json's parents.
+class Nesting:
+    """Makes the structure of one rank from those of its records that are looked at, and makes it again where more of
+    them are.
 
-    ``final`` is the last record of a file that is whole.
-
-    Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside
-    ``layers.0``.
+    Without construct.json, nesting of modules is taken from their paths: ``layers.0.attn`` is inside ``layers.0``.
     """
-    by_name = Names(records, view)
-    looked_at = frozenset(by_name)
-    usable = parents if any(parents.values()) else _parents_from_paths(records)
-    inner = {p for name, p in usable.items() if p and name in looked_at}
-    first, last = view.passes()
-    losses: set[str] = set()
-    tops: set[int] = set()
-    previous: Record | None = None
-    top: int | None = None
-    expected = 0
-    for record in records:
-        kind, direction = record.name.kind, record.name.direction
-        if record.index != expected:
-            previous = top = None  # what stands in a gap may have come between
-        expected = record.index + 1
+
+    def __init__(self, view: RankView, records: Table) -> None:
+        self._first, self._last = view.passes()
+        self._has_apis = view.overview.has_apis
+        self._records = records
+        self._names = Names(records, view)
+        self._inner: set[str] = set()
+        self._paths = _Paths()
+        self._losses: set[str] = set()
+        self._tops: set[int] = set()
+        self._previous: Record | None = None
+        self._top: int | None = None
+        self._expected = 0
+        self._has_slices = False
+        self._has_modules = False
+        """A module that returned is recorded."""
+        self._was_told: bool | None = None
+        """construct.json told callers, of what was looked at before."""
+
+    def grown(
+        self, new: Sequence[Record], parents: Mapping[str, str | None], final: Record | None = None
+    ) -> Structure | None:
+        """The structure with some more records, which are in the table already.
+
+        ``final`` is the last record of a file that is whole. None: what told the nesting so far does not tell it any
+        more, or the other way round; all has to be looked at again.
+        """
+        is_told = any(parents.values())
+        if self._was_told is not None and is_told != self._was_told:
+            return None
+        self._was_told = is_told
+        usable = parents if is_told else self._paths.grown(new)
+        if is_told:
+            callers = (usable.get(record.name.full) for record in new)
+            self._inner.update(caller for caller in callers if caller)
+        else:
+            self._inner.update(caller for caller in usable.values() if caller)
+        for record in new:
+            self._follow(record, usable)
+        return Structure(
+            usable,
+            self._names,
+            self._inner,
+            self._first,
+            self._last,
+            self._losses,
+            self._all_tops(),
+            self._has_apis,
+            _unfinished(usable, self._names, final, has_modules=self._has_modules) if is_told else None,
+            not is_told,
+            self._has_slices,
+            parents,
+        )
+
+    def _follow(self, record: Record, usable: Mapping[str, str | None]) -> None:
+        name = record.name
+        kind, direction = name.kind, name.direction
+        if record.index != self._expected:
+            self._previous = self._top = None  # what stands in a gap may have come between
+        self._expected = record.index + 1
+        if not self._has_slices and name.api == "__getitem__":
+            self._has_slices = True
+        if kind is RecordKind.MODULE and record.has_output:
+            self._has_modules = True
         if kind is RecordKind.PARAMETERS_GRAD:
-            continue  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
+            return  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if is_communication(record):
-            continue  # recorded as forward in backward too: what follows it there is no new beginning
+            return  # recorded as forward in backward too: what follows it there is no new beginning
         if direction is Direction.BACKWARD:
+            previous = self._previous
             begins = previous is not None and previous.name.direction is Direction.FORWARD
             scalar = kind is RecordKind.API and bool(record.inputs) and all(t.shape == () for t in record.inputs)
             if begins or scalar:  # a scalar with a gradient is a part of the loss, of any micro-batch
-                losses.add(record.name.full.replace(".backward", ".forward"))
-            if begins and top is not None:
-                tops.add(top)
-                top = None
-        elif kind is RecordKind.MODULE and not usable.get(record.name.full):
-            top = record.index
-        previous = record
-    if top is not None and last is None and records.has_end:
-        tops.add(top)
-    if not tops and last is None and records:
-        tops.add(len(records) - 1)
-    inferred = usable is not parents
-    has_apis = view.overview.has_apis
-    return Structure(
-        usable,
-        by_name,
-        frozenset(inner),
-        first,
-        last,
-        frozenset(losses),
-        frozenset(tops),
-        has_apis,
-        None if inferred else _unfinished(usable, by_name, final),
-        inferred,
-        any(".__getitem__." in name for name in looked_at),
-        parents,
-    )
+                self._losses.add(name.full.replace(".backward", ".forward"))
+            if begins and self._top is not None:
+                self._tops.add(self._top)
+                self._top = None
+        elif kind is RecordKind.MODULE and not usable.get(name.full):
+            self._top = record.index
+        self._previous = record
+
+    def _all_tops(self) -> frozenset[int]:
+        """Those that are known, and the last ones where no backward pass follows."""
+        tops = set(self._tops)
+        if self._top is not None and self._last is None and self._records.has_end:
+            tops.add(self._top)
+        if not tops and self._last is None and self._records:
+            tops.add(len(self._records) - 1)
+        return frozenset(tops)
 
 
 def just_entered(records: Table, end: int) -> frozenset[int]:
@@ -295,14 +336,15 @@ def _call(name: str) -> tuple[str, int | None]:
     return stem, int(number) if is_call else None
 
 
-def _unfinished(parents: Mapping[str, str | None], by_name: Mapping[str, Record], final: Record | None) -> str | None:
+def _unfinished(
+    parents: Mapping[str, str | None], by_name: Mapping[str, Record], final: Record | None, *, has_modules: bool
+) -> str | None:
     """Where the run ended, when it ended inside something: a record that has no output, or a module around the last
-    forward record that has none or is not there, while other modules are recorded."""
+    forward record that has none or is not there, while other modules are recorded (``has_modules``)."""
     if final is None or final.name.direction is Direction.BACKWARD:
         return None
     if not final.has_output:
         return final.name.full
-    has_modules = any(r.name.kind is RecordKind.MODULE and r.has_output for r in by_name.values())
     seen, name = {final.name.full}, parents.get(final.name.full)
     while name and name not in seen and len(seen) < MAX_DEPTH:
         if name.split(".", 1)[0] in ("Module", "Cell"):
@@ -316,19 +358,25 @@ def _unfinished(parents: Mapping[str, str | None], by_name: Mapping[str, Record]
     return None
 
 
-def _parents_from_paths(records: Iterable[Record]) -> dict[str, str | None]:
+class _Paths:
     """Module nesting by path, for dumps without construct.json: a module's record stands after its
     children's, so each open child is closed by the next record whose path is a prefix of its own."""
-    parents: dict[str, str | None] = {}
-    open_children: list[Record] = []
-    for record in records:
-        name = record.name
-        if name.kind is not RecordKind.MODULE or name.direction is not Direction.FORWARD:
-            continue
-        inside = name.path + "."
-        while open_children and open_children[-1].name.path.startswith(inside):
-            parents[open_children.pop().name.full] = name.full
-        open_children.append(record)
-        if len(open_children) > MAX_DEPTH:
-            open_children = open_children[-MAX_DEPTH:]
-    return parents
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str | None] = {}
+        self._open: list[Record] = []
+
+    def grown(self, records: Iterable[Record]) -> Mapping[str, str | None]:
+        """The nesting, with some more records."""
+        waiting = self._open
+        for record in records:
+            name = record.name
+            if name.kind is not RecordKind.MODULE or name.direction is not Direction.FORWARD:
+                continue
+            inside = name.path + "."
+            while waiting and waiting[-1].name.path.startswith(inside):
+                self._parents[waiting.pop().name.full] = name.full
+            waiting.append(record)
+            if len(waiting) > MAX_DEPTH:
+                del waiting[:-MAX_DEPTH]
+        return self._parents

@@ -17,11 +17,16 @@ class FiniteWriters:
     def __init__(self, records: Iterable[Record], *, inputs_only: bool) -> None:
         self._by_shape: dict[Hashable, list[int]] = {}
         self._by_size: dict[Hashable, list[int]] = {}
+        self._inputs_only = inputs_only
+        self.extend(records)
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """More records, which stand behind the others."""
         for record in records:
             if record.name.kind is RecordKind.PARAMETERS_GRAD:
                 continue  # it writes no gradient of an activation
             direction = record.name.direction
-            for tensor in record.inputs if inputs_only else record.outputs:
+            for tensor in record.inputs if self._inputs_only else record.outputs:
                 if not tensor.state.is_bad:
                     _add(self._by_shape, (direction, tensor.shape), record.index)
                 _add(self._by_size, (direction, tensor.numel), record.index)
