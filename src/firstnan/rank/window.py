@@ -10,8 +10,8 @@ Rules, each tested under its name:
     A rank with at most SMALL records is one window.
 ``harmless_suspects_lead_to_the_next``
     While no event in the windows is live or enters a communication, the next suspects behind them get narrow windows,
-    each time twice as many, so that the work grows with the number of suspects. Every reader of a bad value is a
-    suspect itself. The window of the one that decides is widened, and all is followed once more.
+    at first as many as fill a wide one and then each time twice as many, so that the work grows with the number of
+    suspects. Every reader of a bad value is a suspect itself. The window of the one that decides is widened.
 ``every_series_of_calls_shows_its_first_bad_one``
     The first bad call of each series (API, group, peer) is looked at wherever it stands: it is the one through which
     the value reached the other members.
@@ -70,7 +70,7 @@ class Focus:
         self.first = over.suspect or 0
         self._view = view
         self._width = AHEAD
-        self._count = 1
+        self._count = AHEAD // sum(NARROW)
         self._at_end = False
         self._wide: set[int] = set()
         self._given: list[Window] = []
