@@ -6,13 +6,15 @@ import re
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from made_runs import NAN, Rank, Run, named, t, the_cause
+from made_runs import INF, NAN, Rank, Run, events, named, t, the_cause
 from random_programs import Played, Program, Source, play, programs
 from test_random_programs import MODEST
 
-from firstnan.answer.model import Report, Where
+from firstnan.answer.model import Report, Verdict, Where
+from firstnan.rank.taint.events import Ending
 from firstnan.run.pipeline import analyze
 
 SHARE = st.floats(0.02, 1.0)
@@ -94,3 +96,21 @@ def test_a_cut_before_the_group_of_a_call(tmp_path: Path) -> None:
     cut_after(tmp_path, 0, '"Distributed', '"Norm"')
     cause = the_cause(analyze(tmp_path))
     assert (cause.rank, cause.where) == (0, Where.MISSING_RANK)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_pass_that_died_is_no_update(dies: bool, tmp_path: Path) -> None:
+    """The second micro-batch takes a logarithm of 0 that ``where`` drops, and the run ends behind it, or does not."""
+    run = Run()
+    rank = run.rank(0)
+    for number in (0, 1):
+        with rank.module("mlp", "Mlp", [t(1.0)], [t(1.0)]):
+            log = t(-INF, -INF) if number else t(0.0)
+            rank.op("Torch.log", [t(0.0) if number else t(1.0)], [log])
+            rank.op("Torch.exp", [log], [t(0.0 if number else 1.0)])
+        loss = rank.op("Torch.mean", [t(1.0)], [t(1.0, shape=())])
+        if number == 0 or not dies:
+            rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert run.analyze(tmp_path).verdict is Verdict.CLEAN
+    event = next(e for e in events(rank, tmp_path / "again") if e.record.name.full == "Torch.log.1.forward")
+    assert Ending.UPDATE not in event.endings

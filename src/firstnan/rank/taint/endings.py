@@ -279,7 +279,7 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
 
 def _is_metric(flow: Flow, record: Record) -> bool:
     """an_unread_scalar_is_a_metric."""
-    if flow.structure.last_backward is not None or record.index in flow.calls:
+    if not flow.structure.in_last_forward(record.index) or record.index in flow.calls:
         return False
     given = [tensor for tensor in record.outputs if tensor.is_floating and record.name.kind is RecordKind.API]
     is_scalar = bool(given) and all(t.shape == () and t.requires_grad is False for t in given)
@@ -303,7 +303,9 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         slots = any(role(call.api).result is Result.EXCHANGED for call in flow.calls.get(record.index, ()))
-        ends_forward = structure.last_backward is None and not slots  # unwritten slots of exchanges are dropped later
+        ends_forward = (
+            structure.in_last_forward(record.index) and not slots
+        )  # unwritten slots of exchanges are dropped later
         if ends_forward and _became_integers(flow, record):
             return Ending.SELECTED
         if ends_forward and not _is_metric(flow, record):

@@ -1,4 +1,11 @@
-"""Where a record stands: the modules around it, the passes of the step, the loss."""
+"""Where a record stands: the modules around it, the passes of the step, the loss.
+
+Rules, each tested under its name:
+
+``a_pass_that_died_is_no_update``
+    What stands behind the last backward record is the update, up to the first record inside a module whose result needs
+    a gradient: the run died in the forward pass of the next micro-batch.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +43,8 @@ class Structure:
     backward begins, before a new pass, or at the end."""
     has_apis: bool
     """False for level L0: modules are the operators."""
+    resumed: int | None = None
+    """Index of the first record behind the last backward record that belongs to another forward pass."""
     unfinished: str | None = None
     """The innermost module (or the call) in which the run ended: the last record stands in a module that never
     returned, or is a call without a result; None: the run ended at the top, or that is not known."""
@@ -126,7 +135,13 @@ class Structure:
         return tuple(itertools.islice(found, MAX_LEFT_OUT))
 
     def after_backward(self, index: int) -> bool:
-        return self.last_backward is not None and index > self.last_backward
+        """Behind the last backward record, in the update."""
+        return self.last_backward is not None and index > self.last_backward and not self.in_last_forward(index)
+
+    def in_last_forward(self, index: int) -> bool:
+        """In a forward pass behind which no backward record stands."""
+        begin = 0 if self.last_backward is None else self.resumed
+        return begin is not None and index >= begin
 
     def in_update(self, name: str) -> bool:
         """Inside gradient clipping or the optimizer, as construct.json tells (dump format, section 10)."""
@@ -192,6 +207,7 @@ class Nesting:
         self._tops: set[int] = set()
         self._previous: Record | None = None
         self._top: int | None = None
+        self._resumed: int | None = None
         self._expected = 0
         self._has_slices = False
         self._has_modules = False
@@ -228,6 +244,7 @@ class Nesting:
             self._losses,
             self._all_tops(),
             self._has_apis,
+            self._resumed,
             _unfinished(usable, self._names, final, has_modules=self._has_modules) if is_told else None,
             not is_told,
             self._has_slices,
@@ -248,6 +265,9 @@ class Nesting:
             return  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
         if is_communication(record):
             return  # recorded as forward in backward too: what follows it there is no new beginning
+        is_behind = self._last is not None and record.index > self._last
+        if is_behind and self._resumed is None and _is_forward_pass(record, usable):
+            self._resumed = record.index
         if direction is Direction.BACKWARD:
             previous = self._previous
             begins = previous is not None and previous.name.direction is Direction.FORWARD
@@ -264,11 +284,21 @@ class Nesting:
     def _all_tops(self) -> frozenset[int]:
         """Those that are known, and the last ones where no backward pass follows."""
         tops = set(self._tops)
-        if self._top is not None and self._last is None and self._records.has_end:
+        is_last_pass = self._last is None or (
+            self._resumed is not None and self._top is not None and self._top >= self._resumed
+        )
+        if self._top is not None and is_last_pass and self._records.has_end:
             tops.add(self._top)
         if not tops and self._last is None and self._records:
             tops.add(len(self._records) - 1)
         return frozenset(tops)
+
+
+def _is_forward_pass(record: Record, parents: Mapping[str, str | None]) -> bool:
+    """a_pass_that_died_is_no_update: an operator directly inside a module, with a result that needs a gradient."""
+    caller = parents.get(record.name.full) or ""
+    is_inside = record.name.kind is RecordKind.API and caller.startswith(("Module.", "Cell."))
+    return is_inside and any(tensor.requires_grad for tensor in record.outputs)
 
 
 def just_entered(records: Table, end: int) -> frozenset[int]:
