@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from firstnan.dump.names import parse_name
-from firstnan.dump.records import Record, RecordKind, RecordName, TensorStat
+from firstnan.dump.records import Direction, Record, RecordKind, RecordName, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.read.records.values import Reader, flag_of
 
@@ -139,6 +139,16 @@ def holds_inputs_only(unfinished: Sequence[RecordName], records: int) -> bool:
     if 2 * len(unfinished) <= records:
         return False
     return not all(_is_inside(inner, outer) for outer, inner in itertools.pairwise(unfinished))
+
+
+def has_gradient(unfinished: Iterable[RecordName], names: Iterable[RecordName]) -> bool:
+    """Whether one of these calls has a backward record: it gave a result, whatever its record says."""
+    gradients = {
+        name.full.replace(".forward", ".backward")
+        for name in unfinished
+        if name.kind is RecordKind.API and name.direction is Direction.FORWARD
+    }
+    return bool(gradients) and any(name.full in gradients for name in names)
 
 
 def _is_inside(inner: RecordName, outer: RecordName) -> bool:

@@ -15,7 +15,14 @@ from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import INFINITE, ValueState
 from firstnan.dump.view import RankDump
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
+from firstnan.read.records.builder import (
+    RecordBuilder,
+    blank_detail,
+    has_gradient,
+    holds_inputs_only,
+    settled_detail,
+    some,
+)
 from firstnan.read.records.values import MAX_NESTING
 from firstnan.read.sources.files import Fault
 from firstnan.read.sources.places import read_bytes
@@ -182,7 +189,7 @@ class _Building:
 
         A run that died leaves its last record unfinished, or a module (written when it is entered) with
         nothing but its own forward records behind it. A call whose exception was caught is followed by
-        other work, and nothing of it is lost.
+        other work, and nothing of it is lost; one that has a gradient gave a result that was not recorded.
         """
         open_records = [r for r in self.records if not r.has_output and not r.distrusted]
         if not open_records:
@@ -197,7 +204,8 @@ class _Building:
             behind = self.records[-1:0:-1]
             went_on = any(r.name.direction is Direction.BACKWARD for r in behind if r.index > modules[-1].index)
         names = [r.name.full for r in open_records]
-        self.problem(ProblemKind.UNFINISHED_RECORDS, some(names), judged=went_on)
+        returned = has_gradient([r.name for r in open_records], (r.name for r in self.records))
+        self.problem(ProblemKind.UNFINISHED_RECORDS, some(names), judged=went_on and not returned)
 
 
 def _narrowed(stat: TensorStat) -> TensorStat:

@@ -23,7 +23,14 @@ from firstnan.dump.records import Direction, Record, RecordKind, RecordName
 from firstnan.dump.view import FIRST_RECORDS, Overview, Watch
 from firstnan.read.fingerprints import RankPrints
 from firstnan.read.json import lenient
-from firstnan.read.records.builder import RecordBuilder, blank_detail, holds_inputs_only, settled_detail, some
+from firstnan.read.records.builder import (
+    RecordBuilder,
+    blank_detail,
+    has_gradient,
+    holds_inputs_only,
+    settled_detail,
+    some,
+)
 from firstnan.read.scan.calls import ScannedCalls
 from firstnan.read.scan.fingerprints import PrintsReader
 from firstnan.read.scan.forms import read, sound
@@ -103,6 +110,7 @@ class ScannedDump:
                 last = buffer, buffer.text.rfind(RECORD, start, end)
         if last is None:
             raise Doubt("no records")
+        name = parse_name(last[0].full_name(last[1]))  # while its buffer holds it
         suspect = self._watch.late if self._suspect is None else self._suspect
         return Overview(
             folder=self._folder,
@@ -112,7 +120,7 @@ class ScannedDump:
             problems=tuple(self._problems()),
             judged=True,
             has_apis=self._has_apis,
-            last=parse_name(last[0].full_name(last[1])),
+            last=name,
             suspect=suspect,
             saturated=self._saturated,
             nonfinite=self._watch.passed + sum(self._nonfinite),
@@ -223,6 +231,8 @@ class ScannedDump:
 
     def _went_on(self) -> bool:
         """Whether the run went on behind the last record without output (see ``_unfinished`` of the full reader)."""
+        if has_gradient([name for _, name in self._unfinished], self._names(0)):
+            return False
         if self._unfinished[-1][0] == self._file.records - 1:
             return False
         modules = [index for index, name in self._unfinished if name.kind is RecordKind.MODULE]
