@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Run, batch, t
+from made_runs import INF, NAN, Run, batch, t, the_cause
 from msgspec.structs import replace
 
 import firstnan
-from firstnan.answer.model import Report, Verdict
+from firstnan.answer.model import Confidence, Report, Verdict
 from firstnan.run import parts, two_stage
 
 SCALAR = ()
@@ -132,3 +132,16 @@ def test_parts_of_hosts_that_are_gone_tell_the_same(tmp_path: Path) -> None:
     assert whole.verdict is Verdict.CLEAN
     assert steps_told(merged, "story.skipped") == ["0"]
     assert replace(merged, input=whole.input) == whole
+
+
+@pytest.mark.parametrize(("records", "sure"), [(1, Confidence.LIKELY), (None, Confidence.CERTAIN)])
+def test_what_may_have_been_skipped_is_not_certain(records: int | None, sure: Confidence, tmp_path: Path) -> None:
+    """A step of one record tells nothing of the weights; a dump that ends with the bad step tells it is the last."""
+    run = Run()
+    train(run, 0, gradient=INF)
+    if records is not None:
+        train(run, 1)
+        data = run.rank(0, 1).data
+        for name in list(data)[records:]:
+            del data[name]
+    assert the_cause(run.analyze(tmp_path)).place_confidence is sure

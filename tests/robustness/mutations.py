@@ -12,6 +12,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,37 @@ def operator_of(name: str) -> str:
     return ".".join(parts[:number] + parts[number + 1 :])
 
 
-def blank(root: Path, step: int, rank: int, name: str) -> bool:
-    """Takes the statistics of one record away. False when the file cannot be rewritten, or has no such record."""
+class Blinding(Enum):
+    """What is taken away of one record."""
+
+    STATISTICS = "statistics"
+    """Max, Min, Mean and Norm of all its tensors are null."""
+    RESULTS = "results"
+    """... of its results alone."""
+    KEYS = "keys"
+    """The keys of the statistics are not there."""
+    NO_TENSOR = "no tensor"
+    """``"output": []``."""
+    NULL = "null"
+    """``"output": null``."""
+    NO_RESULT = "no result"
+    """No ``output``."""
+    READER = "reader"
+    """All its statistics, and those that the next record takes in."""
+    NEIGHBOURS = "neighbours"
+    """All statistics of the record, of the four before it and of the one behind it."""
+    END = "end"
+    """All its statistics, and the file ends a few records behind it."""
+
+
+_STATISTICS = ("Max", "Min", "Mean", "Norm")
+
+
+def blank(root: Path, step: int, rank: int, name: str, way: Blinding = Blinding.STATISTICS, left: int = 3) -> bool:
+    """Takes what is recorded of one record away; ``left``: so many records stand behind it where the file ends there.
+
+    False when the file cannot be rewritten, or has no such record.
+    """
     folder = next((f for f in root.glob(f"step{step}/*") if f.is_dir() and place_of(f)[1] == rank), None)
     if folder is None:
         return False
@@ -159,14 +189,47 @@ def blank(root: Path, step: int, rank: int, name: str) -> bool:
         document = json.loads((folder / "dump.json").read_bytes())
     except (OSError, ValueError):
         return False
-    record = document["data"].get(name)
+    data = document["data"]
+    record = data.get(name)
     if record is None:
         return False
-    for value in _objects(record):
-        if "Max" in value:
-            value.update(dict.fromkeys(("Max", "Min", "Mean", "Norm")))
+    names = list(data)
+    at = names.index(name)
+    if way is Blinding.NO_TENSOR:
+        record["output"] = []
+    elif way is Blinding.NULL:
+        record["output"] = None
+    elif way is Blinding.NO_RESULT:
+        record.pop("output", None)
+    elif way is Blinding.KEYS:
+        for value in _objects(record):
+            for key in _STATISTICS:
+                value.pop(key, None)
+    else:
+        _forget(record.get("output") if way is Blinding.RESULTS else record)
+    if way is Blinding.READER:
+        for behind in names[at + 1 : at + 2]:
+            _forget([value for key, value in data[behind].items() if key.startswith("input")])
+    if way is Blinding.NEIGHBOURS:
+        for near in names[max(at - 4, 0) : at + 2]:
+            _forget(data[near])
+    if way is Blinding.END:
+        for behind in names[at + 1 + left :]:
+            del data[behind]
     (folder / "dump.json").write_text(json.dumps(document, indent=1))
     return True
+
+
+def _forget(content: Json) -> None:
+    for value in _objects(content):
+        if "Max" in value:
+            value.update(dict.fromkeys(_STATISTICS))
+
+
+def holds_bad_values(root: Path) -> bool:
+    """Whether any file shows a value that is not finite."""
+    words = (b"NaN", b"Infinity", b'"nan"', b'"inf"', b'"-inf"')
+    return any(word in path.read_bytes() for path in root.glob("step*/*/dump.json") for word in words)
 
 
 def mentions(root: Path, rank: int) -> bool:

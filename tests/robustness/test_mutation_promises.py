@@ -4,8 +4,8 @@
 * A value that nothing reads may cost completeness, and nothing else.
 * A file that is cut between two records gives the answer of the same records in valid JSON.
 * Other names of modules, other numbers of ranks and other layouts of the JSON text change nothing.
-* A causing record without statistics makes the answer less sure, and never another one that is certain; but for the
-  same operator in the next micro-batch, which has the same fault.
+* A causing record of which something is not recorded makes the answer less sure, and never another one that is certain;
+  where the next record shows its value, it is named.
 * Without one of its ranks a faulty run is not clean and complete, where the others show that the rank was there.
 
 Answers are compared with those of the unchanged dump, right or wrong. The repository's own cases are changed in every
@@ -29,7 +29,7 @@ import pytest
 from known_cases import Case, all_cases
 
 import firstnan
-from firstnan.answer.model import Confidence, Report, Verdict, Where
+from firstnan.answer.model import Confidence, Report, RootCause, Verdict, Where
 
 CASES = list(all_cases())
 SEED = os.environ.get("FIRSTNAN_TEST_SEED", "")
@@ -183,23 +183,59 @@ def test_other_numbers_of_ranks_change_nothing(case: Case, copy: Path) -> None:
 # --- what takes knowledge away ---------------------------------------------------------------------------------------
 
 
-def test_a_causing_record_without_statistics_is_not_replaced_for_certain(case: Case, copy: Path) -> None:
-    if not before(case).root_causes:
-        pytest.skip("no cause")
-    blanked = [c for c in before(case).root_causes if c.op_name and change.blank(copy, c.step, c.rank, c.op_name)]
+@pytest.mark.parametrize("way", change.Blinding, ids=lambda way: way.value)
+def test_a_causing_record_that_is_not_recorded_is_not_replaced_for_certain(
+    case: Case, copy: Path, way: change.Blinding
+) -> None:
+    """What is certain behind it was certain before; nothing else is as sure."""
+    report = before(case)
+    left = random.Random(f"{case.name}{SEED}").randint(1, 6)
+    known = [c for c in report.root_causes if c.op_name]
+    blanked = [c for c in known if change.blank(copy, c.step, c.rank, c.op_name, way, left)]
     if not blanked:
         pytest.skip("no record of a cause that can be rewritten")
     after = analyze(copy)
-    known = {(c.step, c.rank, change.operator_of(c.op_name)) for c in before(case).root_causes}
+    places = {(c.step, rank, c.op_name) for c in known for rank in (c.rank, *c.ranks_also)}
+    kinds = {c.mechanism.kind for c in known}
     surer = [
         (c.rank, c.op_name, c.mechanism.kind.value)
         for c in after.root_causes
-        if c.mechanism.confidence is Confidence.CERTAIN
-        and c.where is not Where.PARAMETER  # the next record that uses the weight shows as much
-        and (c.step, c.rank, change.operator_of(c.op_name)) not in known
+        if (c.place_confidence is Confidence.CERTAIN and (c.step, c.rank, c.op_name) not in places)
+        or (c.mechanism.confidence is Confidence.CERTAIN and c.mechanism.kind not in kinds)
     ]
     assert not surer
-    assert after.verdict is not Verdict.CLEAN or not after.complete
+    if change.holds_bad_values(copy):
+        assert after.verdict is not Verdict.CLEAN or not after.complete
+
+
+@pytest.mark.parametrize("way", [change.Blinding.STATISTICS, change.Blinding.RESULTS], ids=lambda way: way.value)
+def test_a_causing_record_without_statistics_is_named(case: Case, copy: Path, way: change.Blinding) -> None:
+    """As the place, or as the first alternative, where an operator is the cause and its reader shows the value."""
+    known = [c for c in before(case).root_causes if c.where is Where.OPERATOR and c.op_name]
+    if len(before(case).root_causes) != 1 or not known or not _is_read_next(copy, known[0]):
+        pytest.skip("not one operator whose result is read bad by the next record of an operator")
+    assert change.blank(copy, known[0].step, known[0].rank, known[0].op_name, way)
+    after = analyze(copy)
+    told = {c.op_name for c in after.root_causes} | {
+        c.alternatives[0].op_name for c in after.root_causes if c.alternatives
+    }
+    assert known[0].op_name in told
+
+
+def _is_read_next(root: Path, cause: RootCause) -> bool:
+    """The first record of an operator behind the cause takes in a tensor with the shape and the Max of its result."""
+    folder = next((f for f in folders(root) if change.place_of(f) == (cause.step, cause.rank)), None)
+    try:
+        data = json.loads(((folder or root) / "dump.json").read_bytes())["data"]
+    except (OSError, ValueError):
+        return False
+    names = [name for name in data if name.split(".")[0] in ("Torch", "Tensor", "Functional")]
+    if cause.op_name not in names or cause.op_name == names[-1]:
+        return False
+    given = [(list(t.shape or ()), repr(t.max)) for t in cause.outputs if t.state.is_bad]
+    behind = data[names[names.index(cause.op_name) + 1]]
+    taken = [(t["shape"], repr(t["Max"])) for t in behind.get("input_args", ()) if isinstance(t, dict) and "Max" in t]
+    return any(one in taken for one in given)
 
 
 def test_a_blank_record_elsewhere_changes_no_cause(case: Case, copy: Path) -> None:

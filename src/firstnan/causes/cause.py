@@ -25,8 +25,10 @@ from firstnan.causes.missing_rank import absent_causes, independent
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction, RecordKind
 from firstnan.dump.values import ValueState
+from firstnan.operators.communication import is_communication
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import RankSummary
+from firstnan.rank.surroundings.blind_spots import at_its_blind_writer
 from firstnan.rank.surroundings.jumps import at_its_jump
 from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin
 from firstnan.rank.taint.module_dumps import inside_its_module
@@ -154,11 +156,16 @@ def _alone(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary]
 
 
 def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], book: Rulebook) -> RootCause:
-    event = at_its_jump(inside_its_module(outcome.event)) if outcome.arrival is Arrival.OWN else outcome.event
+    event = outcome.event
+    if outcome.arrival is Arrival.OWN:
+        event = at_its_jump(inside_its_module(at_its_blind_writer(event)))
     also = _holders(outcome, summaries)
     where = _WHERE[event.origin or Origin.BETWEEN_RECORDS]
     if event.kind is EventKind.BIRTH:
-        where = Where.UNDUMPED_OPERATOR if _is_partly_blind(event) else Where.OPERATOR
+        where = Where.UNDUMPED_OPERATOR if _is_partly_blind(event) and not event.is_blind else Where.OPERATOR
+        if event.is_blind and is_communication(event.record):
+            where = Where.COMMUNICATION
+    mechanism = _no_surer(registry.explain(event, book), event)
     return RootCause(
         step=step,
         rank=outcome.rank,
@@ -166,30 +173,34 @@ def _own(step: int, outcome: RankOutcome, summaries: Mapping[int, RankSummary], 
         exec_order=event.index,
         direction=event.direction,
         where=where,
-        place_confidence=_place_confidence(event),
-        mechanism=_no_surer(registry.explain(event, book), event),
+        place_confidence=_place_confidence(event, mechanism),
+        mechanism=mechanism,
         inputs=event.record.inputs + event.record.parameters,
         outputs=event.record.outputs,
         module=event.module,
-        evidence=(*evidence_of(event), *_shared(event, also, summaries)),
+        evidence=(*_shown_by(event, outcome.event), *evidence_of(event), *_shared(event, also, summaries)),
         ranks_also=also,
         alternatives=_alternatives(step, outcome, summaries[outcome.rank]),
         run_up=event.run_up,
     )
 
 
-def _place_confidence(event: Event) -> Confidence:
-    """How sure the place is: no surer than the weakest link on the value's way."""
+def _place_confidence(event: Event, mechanism: Mechanism) -> Confidence:
+    """How sure the place is: no surer than the weakest link on the value's way. What was absurd when it came in has its
+    cause further back."""
     if event.guess is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}:
         return Confidence.POSSIBLE
     if event.kind is EventKind.BIRTH:
         taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
         is_seen = bool(taken) and not any(tensor.state.is_unknown for tensor in taken)
+        if event.blind is not None and not is_seen:
+            return Confidence.POSSIBLE
         is_call = event.record.name.kind is RecordKind.API
-        is_proven = is_seen and is_call and event.blind is None and event.jump is None
+        entered = mechanism.kind is MechanismKind.LARGE_VALUE_PROPAGATION
+        is_proven = is_seen and is_call and event.blind is None and event.jump is None and not entered
         return Confidence.CERTAIN if is_proven else Confidence.LIKELY
     is_read = event.origin in (Origin.PARAMETER, Origin.INPUT_DATA) or event.writer is not None
-    return Confidence.LIKELY if is_read else Confidence.POSSIBLE
+    return Confidence.LIKELY if is_read and event.blind is None else Confidence.POSSIBLE
 
 
 def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
@@ -200,6 +211,15 @@ def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
     if event.blind is not None and mechanism.confidence is Confidence.CERTAIN:
         return replace(mechanism, confidence=Confidence.LIKELY)
     return mechanism
+
+
+def _shown_by(event: Event, shown: Event) -> tuple[Note, ...]:
+    """Which record shows what one without a recorded result gave."""
+    if not event.is_blind:
+        return ()
+    tensor = (*shown.bad_inputs, *shown.bad_outputs)[0]
+    params = {"op_name": shown.record.name.full, "slot": tensor.slot, "max": tensor.max, "min": tensor.min}
+    return (Note("evidence.no_result", {**params, "state": tensor.state.value}),)
 
 
 def _holders(outcome: RankOutcome, summaries: Mapping[int, RankSummary]) -> tuple[int, ...]:
@@ -265,9 +285,10 @@ def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tupl
         found.insert(0, Alternative(step, summary.rank, guess.op_name, guess.index, outcome.event.direction, reason))
     blind = outcome.event.blind
     if blind is not None:
-        found.insert(
-            0, Alternative(step, summary.rank, blind.name.full, blind.index, blind.name.direction, Note("reason.blind"))
-        )
+        is_named = at_its_blind_writer(outcome.event) is not outcome.event
+        other = outcome.event.record if is_named else blind.record
+        reason = Note("reason.reads_blind" if is_named else "reason.blind")
+        found.insert(0, Alternative(step, summary.rank, other.name.full, other.index, other.name.direction, reason))
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue

@@ -1,8 +1,18 @@
-"""Communication calls that are causes themselves: overflow of a reduction, corruption."""
+"""Communication calls that are causes themselves: overflow of a reduction, corruption.
+
+Rules, each tested under its name:
+
+``a_call_without_a_result_is_named``
+    Where its result is not recorded, the call is the answer, and not the record that reads the result.
+``uneven_series_prove_nothing``
+    Where one member has fewer records of such calls than another, which calls belong together is not certain.
+"""
 
 from __future__ import annotations
 
 import math
+
+from msgspec.structs import replace
 
 from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismKind, Note, RootCause, Where
 from firstnan.causes.evidence import evidence_of
@@ -13,6 +23,7 @@ from firstnan.causes.mechanisms.traits import Trait
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction
 from firstnan.dump.values import limits, magnitude
+from firstnan.operators.communication import Root, role
 from firstnan.operators.table import Rulebook
 from firstnan.step.arrivals import RankOutcome
 from firstnan.step.corruption import impossible_ranks, largest, result_bound
@@ -83,8 +94,8 @@ def _corrupt_cause(step: int, call: MatchedCall, reached: list[RankOutcome]) -> 
         exec_order=fact.call.index,
         direction=_direction(call, rank),
         where=Where.COMMUNICATION,
-        mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, Confidence.CERTAIN, note),
-        place_confidence=Confidence.CERTAIN,
+        mechanism=Mechanism(MechanismKind.COMM_CORRUPTION, _surest(call), note),
+        place_confidence=_surest(call),
         inputs=fact.call.sent,
         outputs=fact.call.received,
         ranks_also=tuple(r for r in ranks if r != rank),
@@ -106,20 +117,27 @@ def _call_cause(step: int, members: list[RankOutcome]) -> RootCause:
     call, event = first.call, first.event
     ranks = tuple(sorted(o.rank for o in members))
     why = call_mechanism(call) if call else _unknown_call()
+    name, index, inputs, outputs = event.record.name.full, event.index, event.record.inputs, event.record.outputs
+    module, evidence = event.module, evidence_of(event)
+    fact = call.members.get(first.rank) if call else None
+    if fact is not None and fact.call.index != event.index:  # a_call_without_a_result_is_named
+        name, index, inputs, outputs = fact.call.name, fact.call.index, fact.call.sent, fact.call.received
+        effect = Note("evidence.first_effect", {"rank": first.rank, "op_name": event.record.name.full})
+        module, evidence = None, (effect,)
     return RootCause(
         step=step,
         rank=first.rank,
-        op_name=event.record.name.full,
-        exec_order=event.index,
+        op_name=name,
+        exec_order=index,
         direction=_direction(call, first.rank) if call else event.direction,
         where=Where.COMMUNICATION,
         mechanism=why,
         place_confidence=why.confidence,
-        inputs=event.record.inputs,
-        outputs=event.record.outputs,
-        module=event.module,
+        inputs=inputs,
+        outputs=outputs,
+        module=module,
         ranks_also=tuple(r for r in ranks if r != first.rank),
-        evidence=evidence_of(event),
+        evidence=evidence,
         alternatives=(),
     )
 
@@ -137,7 +155,13 @@ def _unknown_call() -> Mechanism:
 def call_mechanism(call: MatchedCall) -> Mechanism:
     """Reduction overflow when the sum of the members' largest values is beyond the dtype, else corruption."""
     bound = reached_bound(call)
-    return reduction_overflow(call, bound) or comm_corruption(call, bound)
+    found = reduction_overflow(call, bound) or comm_corruption(call, bound)
+    return replace(found, confidence=_surest(call)) if found.confidence is Confidence.CERTAIN else found
+
+
+def _surest(call: MatchedCall) -> Confidence:
+    """uneven_series_prove_nothing"""
+    return Confidence.CERTAIN if call.is_even else Confidence.LIKELY
 
 
 def reached_bound(call: MatchedCall) -> float | None:
@@ -150,6 +174,8 @@ def reached_bound(call: MatchedCall) -> float | None:
     total = 0.0
     for fact in call.members.values():
         values = [magnitude(t.max, t.min) for t in fact.call.sent]
+        if not values and not call.is_p2p and role(call.api).root is Root.NONE:
+            return None  # it put in something that is not recorded
         if any(v is None or not math.isfinite(v) for v in values):
             return None  # what is infinite when it goes in does not overflow on the way
         total += max((v for v in values if v is not None), default=0.0)

@@ -221,6 +221,7 @@ class Following:
         flow = Flow(self._table, nesting, watch.book, self._calls, watch.excluded)
         flow.beginning = Beginning(view)
         flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
+        flow.holds_blanks = _is_partly_blind(view)
         flow.legality.count_from = over.end if over.suspect is None else over.suspect
         flow.legality.suppressed = dict(watch.benign)
         return flow
@@ -283,13 +284,13 @@ def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
 def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *, nearby: bool) -> tuple[Event, ...]:
     """Run-up, earlier bad records and neighbouring records of the few events that can be the first that matters."""
     known = frozenset(event.index for event in events)
-    spots = BlindSpots(flow.records) if _is_partly_blind(view) else None
+    spots = BlindSpots(flow) if events else None
     told = {id(event) for event in neighbours.first_that_matter(events)}
     found = []
     for event in events:
         matters = id(event) in told
-        if spots is not None and event.kind is EventKind.BIRTH:
-            event = replace(event, blind=spots.before(event.forward_twin or event.record))
+        if spots is not None:
+            event = replace(event, blind=spots.of(event))
         if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
             event = replace(event, jump=jump_inside(flow, event))
         if matters:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from firstnan.answer.model import (
     BenignRule,
+    Confidence,
     Contained,
     InputSummary,
     Note,
@@ -146,7 +147,11 @@ def _causes(bad: StepAnswer, answers: Sequence[StepAnswer]) -> tuple[tuple[RootC
 
 
 def _with_history(cause: RootCause, before: StepAnswer | None) -> RootCause:
-    note = _history(cause, before) if cause.where is Where.PARAMETER else None
+    if cause.where is not Where.PARAMETER:
+        return cause
+    note = _history(cause, before)
+    if before is not None and cause.mechanism.confidence is Confidence.CERTAIN:  # something in the dump made it bad
+        cause = replace(cause, mechanism=replace(cause.mechanism, confidence=Confidence.LIKELY))
     return cause if note is None else replace(cause, evidence=(*cause.evidence, note))
 
 

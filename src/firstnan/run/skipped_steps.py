@@ -10,6 +10,9 @@ Rules, each tested under its name:
     operator outside its domain comes again in every step, whatever the scale is.
 ``thin_evidence_is_not_taken``
     The step after must be the next one, and show most of the weights on every rank.
+``what_may_have_been_skipped_is_not_certain``
+    Where the step after is there and too thin to tell, the overflow may have been skipped, and what ended the run is
+    another fault.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from firstnan.answer.model import MechanismKind, RootCause, SymptomKind
+from firstnan.answer.model import Confidence, MechanismKind, RootCause, SymptomKind
 from firstnan.causes.loss_scaler import is_after_forward
 from firstnan.causes.mechanisms import registry
 from firstnan.causes.mechanisms.traits import Trait
@@ -75,8 +78,17 @@ def _judged(answer: StepAnswer, after: StepAnswer | None, ask: Ask) -> StepAnswe
     before, later = _weights(answer, ask), _weights(after, ask)
     compared = [_same(weights, later.get(rank)) for rank, weights in before.items()]
     if not compared or None in compared:
-        return replace(answer, skip_doubt=SkipDoubt.THIN)
+        return replace(answer, skip_doubt=SkipDoubt.THIN, causes=tuple(map(_no_surer, answer.causes)))
     return replace(answer, skipped=True) if all(compared) else replace(answer, skip_doubt=SkipDoubt.CHANGED)
+
+
+def _no_surer(cause: RootCause) -> RootCause:
+    """what_may_have_been_skipped_is_not_certain"""
+    if cause.place_confidence is Confidence.CERTAIN:
+        cause = replace(cause, place_confidence=Confidence.LIKELY)
+    if cause.mechanism.confidence is Confidence.CERTAIN:
+        cause = replace(cause, mechanism=replace(cause.mechanism, confidence=Confidence.LIKELY))
+    return cause
 
 
 def _weights(answer: StepAnswer, ask: Ask) -> dict[int, Weights | None]:

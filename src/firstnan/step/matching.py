@@ -62,6 +62,8 @@ class MatchedCall(Struct, frozen=True):
     """Members that made the call before anything was suspected on them; their records were not kept."""
     unseen: tuple[int, ...] = ()
     """Members that made the call where they were not looked at any more."""
+    is_even: bool = True
+    """All members made as many calls of this series: that it is the same call on each is no matter of counting."""
 
     @property
     def is_seen(self) -> bool:
@@ -197,8 +199,19 @@ def _collectives(
         else:
             state = MatchState.PARTIAL if absent else MatchState.MATCHED
         number = nth if isinstance(nth, int) else number_in(nth)
-        found.append(MatchedCall(api, key, number, members, absent, state, series=series, clean=clean, unseen=unseen))
+        even = _is_even(((rank, series) for rank in everyone), tallies)
+        found.append(
+            MatchedCall(
+                api, key, number, members, absent, state, series=series, clean=clean, unseen=unseen, is_even=even
+            )
+        )
     return found
+
+
+def _is_even(ends: Iterable[tuple[int, Series]], tallies: Mapping[int, Tally]) -> bool:
+    """Whether all ranks of which it is known made as many calls."""
+    known = ((tallies[rank].made, series) for rank, series in ends if rank in tallies)
+    return len({made.get(series, 0) for made, series in known if made is not None}) <= 1
 
 
 def _without_record(
@@ -279,7 +292,19 @@ def _messages(
         state = MatchState.DOUBTFUL if doubtful else MatchState.PARTIAL if absent else MatchState.MATCHED
         found.append(
             MatchedCall(
-                "p2p", (source, target), nth, members, absent, state, True, source, target, series, clean, unseen
+                "p2p",
+                (source, target),
+                nth,
+                members,
+                absent,
+                state,
+                True,
+                source,
+                target,
+                series,
+                clean,
+                unseen,
+                _is_even(_ends(series, {}), tallies),
             )
         )
     return found

@@ -39,6 +39,8 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``overwritten_in_part``
     ``x[mask] = 0`` with a NaN in x drops what the mask selects; that nothing was left is proven by the next record that
     reads a finite tensor of that size.
+``a_blind_record_between``
+    Where a record without statistics gave a tensor of this size in between, that NaN is the earlier one is a guess.
 ``negation_has_no_record``
     Of a +Inf with no other writer the nearest -Inf with the mirrored numbers is the writer: ``-log(0)``.
 ``written_in_place``
@@ -149,6 +151,8 @@ class Flow:
     """Names of backward records that take in or give a bad value -> index."""
     inputs_only: bool = False
     """Results were not dumped."""
+    holds_blanks: bool = False
+    """Some tensors have no statistics."""
     illegal: dict[int, tuple[TensorStat, ...]] = field(default_factory=dict)
     """Record index -> its bad tensors that are not legal."""
     unlinked: int | None = None
@@ -159,6 +163,8 @@ class Flow:
     """Indices of records that only look at memory which nothing has written yet."""
     unproven: set[int] = field(default_factory=set)
     """Indices of records with a bad input and no recorded result."""
+    _blind: dict[tuple[Direction, int | None], int] = field(default_factory=dict)
+    """Size -> the last record that gave a tensor of this size without statistics"""
     guesses: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of writer and reader whose link is no more than a guess."""
     closed: set[int] = field(default_factory=set)
@@ -262,10 +268,14 @@ class Flow:
             if not self._says_nothing(record):
                 self._follow(record)
                 self._hand_on(record)
+            if self.holds_blanks:
+                for tensor in record.outputs:
+                    if tensor.state.is_unknown and tensor.is_floating:
+                        self._blind[record.name.direction, tensor.numel] = record.index
         if self.late and self.horizon is None and not any(map(self._explains_gradients, self.events)):
             self._last_event = self.late[0]  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
             self.events.append(self._last_event)
-        if records and self.structure.last_backward is None and self.records.has_end:
+        if records and self.structure.in_last_forward(len(self.records) - 1) and self.records.has_end:
             self._at_the_end()
 
     def _explains_gradients(self, event: Event) -> bool:
@@ -552,6 +562,8 @@ class Flow:
             sources = [v for tensor in bad_out for v in self._writers(record, tensor)]
         else:
             sources = self._given_by(record, bad_out, inside, entered=bool(bad_in))
+        if not bad_in and self._is_blind_inside(record, bad_out, sources):
+            sources = []
         for value in sources:
             self._link(value.writer, record.index)
         if not sources:
@@ -563,6 +575,18 @@ class Flow:
             result = self._write(record, tensor)
             if sources and record.index not in self.calls:
                 inside.repeated_by(result, sources)
+
+    def _is_blind_inside(self, record: Record, bad_out: Sequence[TensorStat], sources: Sequence[Value]) -> bool:
+        """a_blind_record_between: what a module gave has the size of a result without statistics inside, and nothing
+        else inside has its numbers and its size."""
+        if any(
+            v.stat.numel == t.numel and (same_values(v.stat, t) or is_mirrored(v.stat, t))
+            for v in sources
+            for t in bad_out
+        ):
+            return False
+        last = max((self._blind.get((record.name.direction, tensor.numel), -1) for tensor in bad_out), default=-1)
+        return last >= 0 and record.name.full in self.structure.ancestors(self.records[last].name.full)
 
     def _given_by(
         self, record: Record, bad_out: Sequence[TensorStat], inside: Contents, *, entered: bool
@@ -728,8 +752,9 @@ class Flow:
                     break
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
+            blind = self._blind.get((record.name.direction, size), -1)
             for value in exact or same:
-                if not is_distinct(tensor) and self._is_far(record, value):
+                if not is_distinct(tensor) and (blind > value.writer or self._is_far(record, value)):
                     self.guesses.add((value.writer, record.index))
             return exact or same
         mirrored = self._mirrored(record, tensor)

@@ -106,6 +106,16 @@ class GuessedLink(Struct, frozen=True):
     index: int
 
 
+class BlindSpot(Struct, frozen=True):
+    """A record whose result is not recorded."""
+
+    record: Record
+    module: str | None
+    """Path of the innermost module around it."""
+    is_writer: bool = False
+    """It is the last one that gave a tensor of the size of an entry's bad value."""
+
+
 class Event(Struct, frozen=True, omit_defaults=True):
     """One birth, entry or receive on a rank, with everything the final answer needs of it."""
 
@@ -156,8 +166,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """Records with NaN or Inf before this one that are not the cause, for whoever finds them first."""
     is_trial: bool = False
     """Made of absurd numbers in a first call that looks like a trial on uninitialised memory (:mod:`islands`)."""
-    blind: Record | None = None
-    """Births: a record without statistics from which a clean input may come
+    blind: BlindSpot | None = None
+    """A record whose result is not recorded and from which the value may come
     (:mod:`firstnan.rank.surroundings.blind_spots`)."""
     nearby: tuple[NearRecord, ...] = ()
     """The records around this one in short form, for whoever looks at the report."""
@@ -165,6 +175,11 @@ class Event(Struct, frozen=True, omit_defaults=True):
     @property
     def index(self) -> int:
         return self.record.index
+
+    @property
+    def is_blind(self) -> bool:
+        """It stands at the record without a recorded result itself."""
+        return self.blind is not None and self.blind.record is self.record
 
     @property
     def direction(self) -> Direction:

@@ -128,6 +128,8 @@ def place_key(cause: RootCause) -> str:
         return "where.undumped_operator.excluded"
     if note_of(cause, "evidence.excluded_sender") is not None:
         return "where.communication.excluded"
+    if note_of(cause, "evidence.no_result") is not None:
+        return "where.no_result"
     if cause.where is Where.COMMUNICATION and cause.mechanism.explanation.key == "why.received":
         return "where.communication.received"
     if cause.mechanism.explanation.key == "why.large_value_inside":

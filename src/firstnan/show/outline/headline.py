@@ -71,6 +71,9 @@ def value_word(cause: RootCause) -> str:
     """What the first bad value is, as a key of ``value.*``: of the outputs, else of the inputs."""
     if cause.replay is not None and cause.replay.verdict is ReplayVerdict.VALUES_DIFFER:
         return "wrong"
+    shown = note_of(cause, "evidence.no_result")
+    if shown is not None:
+        return str(shown.params["state"])
     for tensors in (cause.outputs, cause.inputs):
         states = {tensor.state for tensor in tensors if tensor.state.is_bad}
         if ValueState.NAN in states:

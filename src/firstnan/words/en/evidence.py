@@ -11,6 +11,10 @@ from __future__ import annotations
 EVIDENCE: dict[str, str] = {
     "evidence.inputs_finite": "every recorded input is finite: the largest absolute value is {largest}",
     "evidence.output_bad": "{slot} is not finite: Max {max}, Min {min} ({dtype})",
+    "evidence.no_result": (
+        "its result is recorded without statistics; {op_name} is the first to show a value of that size that is not "
+        "finite: {slot}, Max {max}, Min {min}"
+    ),
     "evidence.output_clean": "still finite: {slots}",
     "evidence.input_bad": "{slot} is already not finite: Max {max}, Min {min}",
     "evidence.legal_input": "-Inf in {slot} is legal (a mask); NaN or +Inf made of it is not",
@@ -165,7 +169,8 @@ EVIDENCE: dict[str, str] = {
     "reason.fresh_memory": "memory that was allocated and not yet written",
     "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
     "reason.trial": "looks like a trial on uninitialised memory: the same code runs again on other data",
-    "reason.blind": "has no statistics: the bad input of the cause may come from it",
+    "reason.blind": "its result is not recorded: the bad value may come from it",
+    "reason.reads_blind": "reads the value first: an operator that is not in the dump may have made it before that",
     "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",
     "reason.parameter_gradient": (

@@ -113,6 +113,7 @@ REPORT: dict[str, str] = {
     "where.operator.jump": "in the operator: usual inputs, a finite but extremely large result",
     "where.operator": "in the operator: clean inputs, bad result",
     "where.operator.blind": "in the operator, as far as recorded: bad result, inputs without statistics",
+    "where.no_result": "in this record, as far as recorded: its result has no statistics, its reader is bad",
     "where.communication.received": "received from another rank",
     "where.communication": "in communication: every input is clean, the result is not",
     "where.parameter": "in a parameter: bad before it was first used in this step",

@@ -5,6 +5,7 @@ from __future__ import annotations
 EVIDENCE: dict[str, str] = {
     "evidence.inputs_finite": "所有已记录的输入都是有限值：最大绝对值为 {largest}",
     "evidence.output_bad": "{slot} 不是有限值：Max {max}，Min {min}（{dtype}）",
+    "evidence.no_result": "其结果没有统计量；{op_name} 最先显示同样大小的异常值：{slot}，Max {max}，Min {min}",
     "evidence.output_clean": "仍为有限值的输出：{slots}",
     "evidence.input_bad": "{slot} 在输入时就已不是有限值：Max {max}，Min {min}",
     "evidence.legal_input": "{slot} 中的 -Inf 合法（mask）；由它得到的 NaN 或 +Inf 则不合法",
@@ -124,7 +125,8 @@ EVIDENCE: dict[str, str] = {
     "reason.fresh_memory": "刚分配、尚未写入的内存",
     "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
     "reason.trial": "像是在未初始化内存上的试运行：同样的代码随后在其他数据上再次运行",
-    "reason.blind": "没有统计量，而根因的输入可能来自此处",
+    "reason.blind": "其结果没有记录，异常值可能来自此处",
+    "reason.reads_blind": "最先读到该值：也可能是在它之前由未采集的算子产生",
     "reason.later": "由根因引起：使用了根因的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
     "reason.parameter_gradient": "参数梯度：该记录在文件中的位置不代表其计算时间",

@@ -94,6 +94,7 @@ REPORT: dict[str, str] = {
     "where.operator.jump": "算子内部：输入正常，结果有限但异常大",
     "where.operator": "算子内部：输入正常，结果异常",
     "where.operator.blind": "据现有记录在算子内部：结果异常，输入没有统计量",
+    "where.no_result": "据现有记录就在此处：其结果没有统计量，而读取它的算子输入已异常",
     "where.communication.received": "从其他 rank 收到",
     "where.communication": "通信：所有输入正常，结果异常",
     "where.parameter": "参数：在本 step 首次使用之前就已异常",
