@@ -26,6 +26,7 @@ def test_nearest_open_writer_needs_the_same_numbers(tmp_path: Path) -> None:
     """Nobody wrote an Inf of another Min, nor a NaN, where no operator without a record can have made it."""
     rank = Run().rank(0)
     rank.op("Torch.div", [t(3.0), t(1.0, 0.0)], [t(INF, 3.0)])
+    rank.skip(10)
     rank.op("Torch.relu", [t(NAN)], [t(NAN)])
     rank.op("Torch.sqrt", [t(INF, 5.0)], [t(INF, 5.0)])
     found = [(e.kind, e.record.name.api) for e in events(rank, tmp_path)]

@@ -145,3 +145,25 @@ def test_code_in_backward_makes_gradients(module: bool, again: str, tmp_path: Pa
     assert named(report) == [(0, inner)]
     assert report.root_causes[0].mechanism.kind is MechanismKind.DIV_BY_ZERO
     assert [note.key for note in report.story] == ["story.gradient"]
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_clipping_scales_every_gradient(numbered: bool, tmp_path: Path) -> None:
+    """One weight gradient is NaN; the norm, and with it what the optimizer reads of every other parameter, follows."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("net", "Linear", [batch(1.0)], [t(1.0)]) as net:
+        loss = rank.op("Torch.sum", [t(1.0)], [t(8.0, 8.0, shape=())])
+    rank.backward(loss, [t(1.0, 1.0, shape=())], [t(1.0)])
+    name = rank.parameters_grad(net, weight=t(NAN))
+    if not numbered:
+        rank.data[name.removesuffix(".0")] = rank.data.pop(name)
+        name = name.removesuffix(".0")
+    rank.backward(net, [t(1.0)], [t(0.5)])
+    rank.op("Torch._foreach_norm", [[t(0.5, shape=(64,)), t(NAN)]], [[t(1.0, shape=()), t(NAN, shape=())]])
+    for at in range(100):
+        read = t(NAN, shape=(64 + at,), grad=False)
+        rank.op("Tensor.lerp_", [t(0.0, 0.0, shape=(64 + at,), grad=False), read, 0.1], [read])
+    report = run.analyze(tmp_path)
+    assert named(report) == [(0, name)]
+    assert "evidence.forward_twin" not in {note.key for note in report.root_causes[0].evidence}

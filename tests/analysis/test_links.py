@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, batch, events, named, t, the_cause
+from made_runs import INF, NAN, Json, Rank, Run, batch, events, named, t, the_cause
 
 from firstnan.answer.model import Where
 from firstnan.rank.taint.events import EventKind
@@ -102,3 +102,54 @@ def test_the_batch_is_at_the_door(sibling: bool, tmp_path: Path) -> None:
     rank._put("Module.head.Linear.backward.0", {"input": [t(1.0, shape=(4, 2))], "output": []}, None)
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.where) == (head, Where.UNDUMPED_OPERATOR if sibling else Where.INPUT_DATA)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "shape", "apart", "linked"),
+    [
+        (t(INF, -3.0), t(NAN), (4, 8), 0, True),
+        (t(INF, -3.0), t(INF, -0.17), (4, 8), 0, True),
+        (t(NAN), t(INF, -3.0), (4, 8), 0, False),
+        (t(INF, -3.0), t(NAN, shape=(4, 16)), (4, 16), 0, False),
+        (t(INF, -3.0, grad=False), t(NAN, grad=True), (4, 8), 0, False),
+        (t(INF, -3.0), t(NAN), (4, 8), 9, False),
+    ],
+    ids=["nan", "infinity", "reverse", "size", "graph", "far"],
+)
+def test_what_is_not_listed_keeps_the_size(
+    written: Json, read: Json, shape: tuple[int, ...], apart: int, linked: bool, tmp_path: Path
+) -> None:
+    """An activation that the program bound before the tool wrapped it: neither dump nor construct.json holds it."""
+    rank = Run().rank(0)
+    unrecorded(rank, "Torch.arange")
+    rank.op("Functional.linear", [t(1.0), t(0.5)], [written])
+    rank.skip(apart)
+    rank.op("Functional.linear", [read, t(0.5)], [t(NAN, shape=shape)])
+    assert [event.kind for event in events(rank, tmp_path)] == [EventKind.BIRTH] + ([] if linked else [EventKind.ENTRY])
+
+
+def test_an_infinity_is_the_last_guess(tmp_path: Path) -> None:
+    """Beside a NaN that an unrecorded ``cat`` can have carried on, an infinity of the reader's size is none."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("net", "Net", [batch(1.0)], [t(NAN, shape=WIDE)]):
+        lost = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=NARROW)])
+        unrecorded(rank, "Torch.cat")
+        rank.op("Torch.reciprocal", [t(1.0, 0.0, WIDE)], [t(INF, 0.5, WIDE)])
+        read = rank.op("Torch.relu", [t(NAN, shape=WIDE)], [t(NAN, shape=WIDE)])
+    causes = {cause.op_name: cause for cause in run.analyze(tmp_path).root_causes}
+    assert [other.op_name for other in causes[lost].alternatives if other.reason.key == "reason.guess"] == [read]
+
+
+def test_a_bad_writer_is_not_the_last_good_record(tmp_path: Path) -> None:
+    """Far behind a record of the reader's size that gave NaN itself, and that no link leads from."""
+    run = Run()
+    rank = run.rank(0)
+    unrecorded(rank, "Torch.arange")
+    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(INF, -1.0)])
+    rank.skip(20)
+    read = rank.op("Functional.linear", [t(NAN), t(0.5)], [t(NAN, shape=(8,))])
+    loss = rank.op("Torch.sum", [t(NAN, shape=(8,))], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=(8,))])
+    causes = {cause.op_name: cause for cause in run.analyze(tmp_path).root_causes}
+    assert "evidence.between" not in {note.key for note in causes[read].evidence}

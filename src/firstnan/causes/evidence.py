@@ -27,7 +27,8 @@ def evidence_of(event: Event) -> tuple[Note, ...]:
         for tensor in event.bad_inputs[:4] if not event.is_of_a_copy else ():
             params = {"slot": tensor.slot, "max": tensor.max, "min": tensor.min}
             notes.append(Note("evidence.input_bad", params))
-        if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS:
+        is_good = event.writer is not None and not any(t.state.is_bad for t in event.writer.outputs)
+        if event.writer is not None and event.origin is Origin.BETWEEN_RECORDS and (is_good or event.follows_ruled_out):
             between = {"before": event.writer.name.full, "after": event.record.name.full}
             notes.append(Note("evidence.excluded_writer" if event.follows_ruled_out else "evidence.between", between))
     if event.hidden and not event.follows_ruled_out:

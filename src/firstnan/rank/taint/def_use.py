@@ -15,6 +15,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     ... except that what custom autograd functions and hooks compute is recorded as forward calls in the middle of
     backward: such a result, outside forward modules and without a graph of its own, is a gradient until a forward pass
     runs again.
+``clipping_scales_every_gradient``
+    Clipping multiplies all gradients by one number without a record: once the norm of the gradients is bad, so is what
+    the optimizer reads, however far behind.
 ``closed_inside_module``
     What was written inside a module whose floating outputs are all finite cannot be read outside. A module that
     returns no floating tensor proves nothing: it may keep the value as an attribute.
@@ -69,6 +72,7 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,7 +90,15 @@ from firstnan.rank.taint.contents import Contents
 from firstnan.rank.taint.events import Event, EventKind, Value
 from firstnan.rank.taint.islands import VIEWS, Beginning, Trial, end_of_call
 from firstnan.rank.taint.legality import PARTIAL_OVERWRITES, Legality, read_tensors, sums_up, written_tensors
-from firstnan.rank.taint.links import NEAR, is_distinct, is_mirrored, keeps_the_class, may_be_guessed, same_values
+from firstnan.rank.taint.links import (
+    BESIDE,
+    NEAR,
+    is_distinct,
+    is_mirrored,
+    keeps_the_class,
+    may_be_guessed,
+    same_values,
+)
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.taint.shelf import SEARCH, Shelf
 from firstnan.rank.taint.structure import Structure
@@ -98,8 +110,6 @@ LINKS = 16
 """Most writers that one read is linked to: after contamination every tensor of a shape is NaN."""
 LAST_LOOKS = 8
 """Last records among which the check is looked for behind which the run ended."""
-BESIDE = 8
-"""So many records after its writer a dropped value may be read once more."""
 
 
 class _Recorded(NamedTuple):
@@ -173,13 +183,15 @@ class Flow:
     """What the first call of a module was that is under way, and the index behind it."""
     writers: FiniteWriters | None = None
     """Made when the first one is asked for."""
+    _norm: Value | None = None
+    """The last bad norm of gradients that the step goes on with."""
     _forward_again: int = -1
     """Index of the last record so far that built a graph."""
     became_integers: dict[int, bool] = field(default_factory=dict)
     """Index of a record -> whether a cast without a record made integers of its value, where that is known for good."""
     _is_begun: bool = False
     _last_event: Event | None = None
-    """The one that stands behind all others, as long as no further record is looked at."""
+    """The bad gradient of parameters that is an event as long as no further record is looked at."""
     _seen_from_start: int = 0
     """First records without a result that requires a gradient."""
     _first_gradient: int | None = None
@@ -273,8 +285,10 @@ class Flow:
                     if tensor.state.is_unknown and tensor.is_floating:
                         self._blind[record.name.direction, tensor.numel] = record.index
         if self.late and self.horizon is None and not any(map(self._explains_gradients, self.events)):
-            self._last_event = self.late[0]  # its place is not its time in 1.2 to 8.3 (dump format, section 8)
-            self.events.append(self._last_event)
+            self._last_event = self.late[0]
+            timely = self._last_event.record.name.call is not None  # otherwise not at its time (dump format, section 8)
+            at = bisect(self.events, self._last_event.index, key=lambda e: e.index) if timely else len(self.events)
+            self.events.insert(at, self._last_event)
         if records and self.structure.in_last_forward(len(self.records) - 1) and self.records.has_end:
             self._at_the_end()
 
@@ -414,7 +428,11 @@ class Flow:
                 self.bad_inputs[record.name.full] = record.index
             self._event(record, EventKind.BIRTH, legal, bad_out)
         for tensor in bad_out or self._written_in_place(record, bad_in):
-            self._write(record, tensor)
+            value = self._write(record, tensor)
+            if self.structure.after_backward(record.index) and self.book.computes(
+                short_api(record.name), Computes.NORM
+            ):
+                self._norm = value
 
     def _written_in_place(self, record: Record, bad_in: Sequence[TensorStat]) -> list[TensorStat]:
         """written_in_place: the first argument, when bad values went into it and no output shows it."""
@@ -775,8 +793,9 @@ class Flow:
         return list(islice(found, 1))
 
     def _guessed(self, record: Record, tensor: TensorStat) -> list[Value]:
-        """The nearest value that can have become this one, an unread one first."""
+        """The nearest value that can have become this one: an unread one, one that was read too, an infinity last."""
         fallback: Value | None = None
+        infinity: Value | None = None
         gradient = record.name.direction is Direction.BACKWARD
         for value in self._values.latest():
             if gradient and (value.writer in self.calls or not value.backward):
@@ -787,10 +806,16 @@ class Flow:
             writer = self.records[value.writer]
             if not may_be_guessed(self.structure, self.book, writer, value.stat, record, tensor, gathers=gathers):
                 continue
+            if not keeps_the_class(value.stat, tensor):
+                infinity = infinity or value
+                continue
             if not value.readers:
                 fallback = value
                 break
             fallback = fallback or value
+        fallback = fallback or infinity
+        if fallback is None and self.structure.after_backward(record.index):
+            fallback = self._norm
         if fallback is None:
             return []
         self.guesses.add((fallback.writer, record.index))

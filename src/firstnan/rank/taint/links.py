@@ -8,9 +8,12 @@ Rules, each tested under its name:
     views change neither numbers nor size. Slices leave no trace where no ``__getitem__`` is listed.
 ``a_guess_keeps_the_class``
     NaN stays NaN, +Inf stays +Inf; and it stays near.
+``what_is_not_listed_keeps_the_size``
+    ... except for what stands right behind: functions that a program bound before the tool wrapped them (tables of
+    activations) are listed nowhere. They keep the number of elements, and an infinity may become NaN.
 ``between_modules_an_infinity_becomes_nan``
-    ... except in a dump of modules alone: what the module around two of them does with the result of the first has no
-    record, and sums, products and softmax turn an infinity into NaN.
+    Nor in a dump of modules alone: what the module around two of them does with the result of the first has no record,
+    and sums, products and softmax turn an infinity into NaN.
 ``a_guess_never_enters_a_parameter``
     Nor a buffer, nor the batch: these come from outside. Only an all_gather brings weights (sharded training).
 """
@@ -27,6 +30,8 @@ from firstnan.rank.taint.structure import Structure
 
 NEAR = 64
 """Records within which a value is usually read again."""
+BESIDE = 8
+"""Records within which it is read by what directly follows."""
 
 
 class Link(Enum):
@@ -103,7 +108,10 @@ def may_be_guessed(
 
     ``gathers``: the writer is an all_gather, which brings the weights of sharded training.
     """
-    if not keeps_the_class(written, read) and not _may_become_nan(structure, writer, written, reader, read):
+    follows = structure.has_apis and _follows_directly(writer, written, reader, read)
+    if not keeps_the_class(written, read) and not (
+        _may_become_nan(written, read) and (follows or _is_left_between(structure, writer, reader))
+    ):
         return False
     if is_weight(reader, read, book):
         return gathers and reader.name.direction is Direction.FORWARD
@@ -118,20 +126,28 @@ def may_be_guessed(
         or RecordKind.MODULE in (writer.name.kind, reader.name.kind)
     ):
         return True  # the dump does not tell what it leaves out, or the size of what was written
+    if follows:
+        return True
     apis = structure.left_out_around(writer.name.full) | structure.left_out_around(reader.name.full)
     if not structure.lists_slices:
         apis |= {"__getitem__"}
     return any(_explains(api, written, read) for api in apis)
 
 
-def _may_become_nan(
-    structure: Structure, writer: Record, written: TensorStat, reader: Record, read: TensorStat
-) -> bool:
+def _may_become_nan(written: TensorStat, read: TensorStat) -> bool:
+    return written.state in INFINITE and read.state is ValueState.NAN
+
+
+def _follows_directly(writer: Record, written: TensorStat, reader: Record, read: TensorStat) -> bool:
+    """what_is_not_listed_keeps_the_size."""
+    alike = written.numel is not None and written.numel == read.numel and written.requires_grad == read.requires_grad
+    return alike and reader.index - writer.index <= BESIDE
+
+
+def _is_left_between(structure: Structure, writer: Record, reader: Record) -> bool:
     """between_modules_an_infinity_becomes_nan."""
-    if structure.has_apis or written.state not in INFINITE or read.state is not ValueState.NAN:
-        return False
     around = structure.parents.get(writer.name.full)
-    return around is not None and around == structure.parents.get(reader.name.full)
+    return not structure.has_apis and around is not None and around == structure.parents.get(reader.name.full)
 
 
 def is_at_the_door(structure: Structure, record: Record, tensor: TensorStat) -> bool:

@@ -186,7 +186,8 @@ class Structure:
 
         The number is the same in every version for APIs (dump format, section 6).
         """
-        return self.by_name.get(record.name.full.replace(".backward", ".forward"))
+        name = record.name.full.replace(".backward", ".forward")
+        return self.by_name.get(name) if name != record.name.full else None
 
 
 class Nesting:
