@@ -150,6 +150,9 @@ def test_plain_numbers_count_as_operands(values: list[int], number: int, exponen
     assert bound("mul", _flat(values), scalars=[at]) >= max(abs(v * number) for v in values)
     power = Scalar("input_args.1", "int", exponent)
     assert bound("pow", _flat(values), scalars=[power]) >= max(abs(v**exponent) for v in values)
+    inverse = Scalar("input_args.1", "int", -exponent)
+    of_nonzero = [v for v in values if v] or [1]
+    assert bound("pow", _flat(of_nonzero), scalars=[inverse]) >= max(abs(v**-exponent) for v in of_nonzero)
 
 
 BIG = stat([1000], (4, 4))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Json, Run, named, t, the_cause
+from made_runs import INF, NAN, Json, Run, batch, named, t, the_cause
 
 import firstnan
 from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict, Where
@@ -269,3 +269,29 @@ def test_a_stale_result_is_disproved(tmp_path: Path) -> None:
     born = mine.op("Torch.log", [t(4.0, -4.0)], [t(NAN)])
     mine.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
     assert named(run.analyze(tmp_path)) == [(1, born)]
+
+
+@pytest.mark.parametrize("label_is_forbidden", [True, False])
+def test_a_mask_is_judged_where_it_was_made(label_is_forbidden: bool, tmp_path: Path) -> None:
+    """Logits with forbidden classes go to the stage with the loss: the message is right, the label may be wrong."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    first.op("Tensor.masked_fill", [t(1.0)], [t(1.0, -INF)])
+    first.send(batch(1.0, -INF), 1)
+    last.recv(batch(1.0, -INF), 0)
+    value = t(INF, INF, ()) if label_is_forbidden else t(1.0, shape=())
+    loss = last.op("Functional.cross_entropy", [t(1.0, -INF), batch(3, 0, (4,), "int64")], [value])
+    last.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    assert named(report) == ([(1, loss)] if label_is_forbidden else [])
+    assert report.exit_code == (1 if label_is_forbidden else 0)
+
+
+def test_minus_inf_that_nobody_put_in_is_corrupt(tmp_path: Path) -> None:
+    run = Run()
+    run.rank(0).send(batch(1.0), 1)
+    last = run.rank(1)
+    last.recv(batch(1.0, -INF), 0)
+    loss = last.op("Functional.cross_entropy", [t(1.0, -INF), batch(3, 0, (4,), "int64")], [t(INF, INF, ())])
+    last.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert the_cause(run.analyze(tmp_path)).where is Where.COMMUNICATION

@@ -204,3 +204,56 @@ def test_views_of_unfilled_memory_are_unfilled(view: str, tmp_path: Path) -> Non
     rank.op(view, [buffer, 32], [half, half])
     rank.op("Torch.mul", [t(1.0), t(1.0)], [t(1.0)])
     assert run.analyze(tmp_path).exit_code == 0
+
+
+def tried_stage(rank: Rank, read: object, given: object, gradient: object, weight: object = None) -> str:
+    """A stage of an affine layer and a root, with its backward; the name of the root."""
+    weight = weight or t(0.5, shape=(8, 8))
+    rank.op("Functional.linear", [read, weight], [given])
+    name = rank.op("Torch.sqrt", [given], [given])
+    rank.backward(name, [given], [gradient])
+    return name
+
+
+@pytest.mark.parametrize("arrives", [t(1.0), t(NAN)], ids=["finite", "bad"])
+def test_a_stage_computes_on_what_it_received(arrives: dict[str, object], tmp_path: Path) -> None:
+    """The trial on zeros gives an infinite derivative of its own, whatever arrives behind it: only the fault of the
+    first rank counts."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    is_bad = arrives != t(1.0)
+    born = first.op("Torch.log", [batch(1.0, -1.0 if is_bad else 0.5)], [arrives])
+    first.send(arrives, 1)
+    tried_stage(last, t(1.0, 0.0), t(1.0, 0.0), t(INF, 0.0))
+    last.recv(arrives, 0)
+    tried_stage(last, arrives, arrives, arrives)
+    report = run.analyze(tmp_path)
+    assert [(c.rank, c.op_name) for c in report.root_causes] == ([(0, born)] if is_bad else [])
+    assert report.exit_code == int(is_bad)
+
+
+def test_what_a_stage_did_on_its_own_batch_is_no_trial(tmp_path: Path) -> None:
+    """It needs no gradient: each rank works on data of its own before ranks exchange what they made."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    first.send(t(NAN), 1)
+    born = tried_stage(last, batch(1.0, 0.0), t(1.0, 0.0), t(INF, 0.0))
+    last.recv(t(NAN), 0)
+    tried_stage(last, t(NAN), t(NAN), t(NAN))
+    assert (1, born.replace("forward", "backward")) in [(c.rank, c.op_name) for c in run.analyze(tmp_path).root_causes]
+
+
+def test_a_weight_is_no_garbage(tmp_path: Path) -> None:
+    """What a trial on absurd numbers reads first is a bad weight: the step that reads it is the one that is told. (The
+    message is larger than what the stage reads of it, so that nothing proves the trial.)"""
+    run = Run()
+    weight = t(NAN, shape=(8, 8))
+    for step in (0, 1):
+        first, last = run.rank(0, step), run.rank(1, step)
+        first.send(t(1.0, shape=(4, 16)), 1)
+        if step == 0:
+            tried_stage(last, t(1e30), t(NAN), t(NAN), weight)
+        last.recv(t(1.0, shape=(4, 16)), 0)
+        tried_stage(last, t(1.0), t(NAN), t(NAN), weight)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.step, cause.rank, cause.where.value) == (0, 1, "parameter")

@@ -178,3 +178,32 @@ def test_fresh_memory_is_no_source_until_it_is_read(tmp_path: Path) -> None:
     report = reported(rank, tmp_path)
     assert report.verdict is Verdict.CLEAN
     assert [(rule.rule, rule.count) for rule in report.benign] == [("memory_initialisation", 1)]
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_an_unread_log_of_zero_is_no_mask(read: bool, tmp_path: Path) -> None:
+    """Log-probabilities that are joined with rewards and sent to the learner: what rank 1 gets is the log of zero.
+    Where an operator reads the logarithm's result, the -Inf in the message is another one."""
+    run = Run()
+    actor, learner = run.rank(0), run.rank(1)
+    born = actor.op("Torch.log", [batch(1.0, 0.0, (6,))], [batch(0.0, -INF, (6,))])
+    if read:
+        actor.op("Torch.exp", [batch(0.0, -INF, (6,))], [batch(1.0, 0.0, (6,))])
+    actor.construct["Torch.cat.0.forward"] = None
+    actor.send(batch(4.0, -INF, (6, 3)), 1)
+    learner.recv(batch(4.0, -INF, (6, 3)), 0)
+    ratio = learner.op("Torch.sub", [t(1.0, 0.0, (6, 3)), batch(4.0, -INF, (6, 3))], [t(INF, -3.0, (6, 3))])
+    loss = learner.op("Torch.sum", [t(INF, -3.0, (6, 3))], [t(INF, INF, ())])
+    learner.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert named(run.analyze(tmp_path)) == ([(1, ratio)] if read else [(0, born)])
+
+
+def test_a_mask_minus_infinity_is_no_mask(tmp_path: Path) -> None:
+    """All of the result is -Inf, and most of it came of the +Inf."""
+    rank = Run().rank(0)
+    born = rank.op("Torch.exp", [t(100.0, shape=(8,))], [t(INF, 0.0, (8,))])
+    rank.op("Tensor.masked_fill", [t(1.0)], [t(1.0, -INF)])
+    rank.op("Torch.sub", [t(1.0, -INF), t(INF, 0.0, (8,))], [t(-INF, -INF)])
+    loss = rank.op("Torch.sum", [t(-INF, -INF)], [t(-INF, -INF, ())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert named(reported(rank, tmp_path)) == [(0, born)]

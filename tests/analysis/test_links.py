@@ -153,3 +153,64 @@ def test_a_bad_writer_is_not_the_last_good_record(tmp_path: Path) -> None:
     rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=(8,))])
     causes = {cause.op_name: cause for cause in run.analyze(tmp_path).root_causes}
     assert "evidence.between" not in {note.key for note in causes[read].evidence}
+
+
+def test_the_batch_of_a_later_micro_batch_is_at_the_door(tmp_path: Path) -> None:
+    """Modules alone: the module that opens the pass takes in the batch, whatever it gave for the micro-batch before."""
+    run = Run()
+    rank = run.rank(0)
+    for read, given in ((batch(1.0), t(1.0)), (batch(NAN), t(NAN))):
+        with rank.module("fc", "Linear", [read], [given], {"weight": t(1.0)}) as name:
+            pass
+        rank._put(name.replace("forward", "backward"), {"input": [given], "output": []}, None)
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == ("Module.fc.Linear.forward.1", Where.INPUT_DATA)
+
+
+def test_a_single_number_is_no_batch(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    rank.all_reduce(t(1.0), t(1.0))
+    name = rank.op("Torch.mul", [t(1.0), batch(INF, INF, ())], [t(INF)])
+    loss = rank.op("Torch.sum", [t(INF)], [t(INF, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (name, Where.UNDUMPED_OPERATOR)
+
+
+@pytest.mark.parametrize("before", [1.0, NAN])
+def test_a_weight_that_was_finite_here_is_written_here(before: float, tmp_path: Path) -> None:
+    """Two optimizers at level L0: the judge's weight is bad in its second call, since what rank 1 made came with the
+    gradients. Where it is bad in the first call too, it was before the step."""
+    run = Run()
+    for number in (0, 1):
+        rank, is_bad = run.rank(number), number == 1
+        rank.header["level"] = "L0"
+        with rank.module("start", "Linear", [batch(1.0)], [t(1.0)], {"weight": t(1.0)}):
+            pass
+        with rank.module("maker", "Linear", [t(INF if is_bad else 1.0)], [t(NAN if is_bad else 1.0)]) as maker:
+            pass
+        for weight in (before, NAN):
+            given = t(1.0) if weight == 1.0 and not is_bad else t(NAN)
+            with rank.module("judge", "Linear", [t(NAN if is_bad else 1.0)], [given], {"weight": t(weight)}) as judge:
+                pass
+    assert named(run.analyze(tmp_path)) == [(1, maker) if before == 1.0 else (0, judge.replace(".1", ".0"))]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_what_arrived_may_be_joined_with_a_batch(arrives: bool, tmp_path: Path) -> None:
+    """The edge of the neighbour's part is put beside the own one, which needs no gradient."""
+    run = Run()
+    mine, other = run.rank(0), run.rank(1)
+    edge, wide = batch(NAN if arrives else 1.0, shape=(4, 1)), batch(NAN, shape=(4, 9))
+    other.send(edge, 0)
+    mine.recv(edge, 1)
+    unrecorded(mine, "Torch.cat")
+    with mine.module("conv", "Conv1d", [wide], [t(NAN)]):
+        read = mine.op("Functional.conv1d", [wide, t(1.0, shape=(2, 4, 3))], [t(NAN)])
+    loss = mine.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    mine.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    ranks = [rank for rank, _ in named(report)]
+    assert ranks == ([1] if arrives else [0])
+    assert arrives or the_cause(report).op_name == read

@@ -128,6 +128,7 @@ FIRES: list[tuple[Call, Kind, Confidence]] = [
     (Call("Torch.frob", [h(4e4)], h(INF)), Kind.FP16_OVERFLOW, LIKELY),
     (Call("Torch.pow", [t(1e11, dtype=BRAIN), 4], t(INF, dtype=BRAIN)), Kind.BF16_OVERFLOW, CERTAIN),
     (Call("Torch.pow", [t(1e11), 4], t(INF)), Kind.FP32_OVERFLOW, CERTAIN),
+    (Call("Torch.pow", [t(1.0, 1e-3), -90], t(INF, 1.0)), Kind.FP32_OVERFLOW, CERTAIN),
 ]
 
 

@@ -88,3 +88,19 @@ def test_a_rank_that_ends_in_forward_while_others_do_not_is_short(behind: str, t
     assert report.complete is not bool(behind)
     expected = f"rank 1 goes on to {behind}; its last record is Module.fc.Linear.forward.0"
     assert short == ([(0, expected)] if behind else [])
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_rank_that_only_infers_is_not_short(grad: bool, tmp_path: Path) -> None:
+    """An actor computes without gradients beside the learner that trains."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.header["level"] = "L0"
+        given = t(1.0, grad=grad or number == 1)
+        with rank.module("fc", "Linear", [batch(1.0)], [given], {"weight": t(1.0)}) as module:
+            pass
+        if number:
+            rank.parameters_grad(module, weight=t(1.0))
+    short = [p.rank for p in run.analyze(tmp_path).input.problems if p.kind is ProblemKind.SHORT_RANK]
+    assert short == ([0] if grad else [])

@@ -579,3 +579,17 @@ def test_a_call_that_did_not_return_drops_nothing(returned: bool, tmp_path: Path
         rank.op("Functional.linear", [t(1.0), t(0.5)], [t(1.0)])
     report = run.analyze(tmp_path)
     assert named(report) == ([] if returned else [(0, exp)])
+
+
+@pytest.mark.parametrize("api", ["gather", "all_gather"])
+def test_a_list_with_one_tensor_a_member_has_no_rank_beyond(api: str, tmp_path: Path) -> None:
+    """Three ranks, the default group, all inputs clean: a result with three tensors leaves no place for a fourth."""
+    run = Run()
+    for number in (0, 1, 2):
+        rank, gets = run.rank(number), api == "all_gather" or number == 0
+        whole = [t(1.0), t(1.0), t(NAN)] if gets else None
+        args = [None, t(1.0)] if api == "all_gather" else [t(1.0), whole]
+        rank.comm(api, args, {"dst": 0} if api == "gather" else {}, {0 if api == "all_gather" else 1: whole})
+        if gets:
+            rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    assert {cause.where for cause in run.analyze(tmp_path).root_causes} == {Where.COMMUNICATION}

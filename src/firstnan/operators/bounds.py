@@ -54,14 +54,15 @@ def result_bound(record: Record, book: Rulebook) -> float | None:
     known = magnitudes(record.inputs)
     if not known or len(known) != len(floating):
         return None
-    scalars = [abs(float(s.value)) for s in record.scalars if _is_operand(s.slot) and isinstance(s.value, (int, float))]
+    numbers = [float(s.value) for s in record.scalars if _is_operand(s.slot) and isinstance(s.value, (int, float))]
+    scalars = [abs(value) for value in numbers]
     if book.computes(api, Computes.PRODUCT):
         return _product_bound(api, floating, book)
     if api == "mse_loss":
         summed = any(s.value == "sum" for s in record.scalars)
         return sum(known) ** 2 * ((floating[0].numel or 1) if summed else 1)
     if book.computes(api, *SCALES) and api != "addcmul":
-        return _scale_bound(api, floating, known, scalars, book)
+        return _scale_bound(api, floating, known, numbers, book)
     if book.computes(api, Computes.REDUCTION):
         return known[0] * (floating[0].numel or 1)
     if api in ("index_add", "scatter_add"):  # one place may be hit by every element
@@ -143,18 +144,27 @@ def contracted(one: TensorStat, other: TensorStat) -> int:
 
 
 def _scale_bound(
-    api: str, tensors: Sequence[TensorStat], known: Sequence[float], scalars: Sequence[float], book: Rulebook
+    api: str, tensors: Sequence[TensorStat], known: Sequence[float], numbers: Sequence[float], book: Rulebook
 ) -> float | None:
+    """``numbers`` stand among the operands: factors, or the exponent of a power."""
     if api == "square":
         return known[0] ** 2
     if book.computes(api, Computes.POWER):
-        return _power(known[0], scalars[0]) if scalars and len(known) == 1 else None
+        if not numbers or len(known) != 1:
+            return None
+        return _power(known[0] if numbers[0] >= 0 else _smallest(tensors[0]), numbers[0])
     if book.computes(api, Computes.NORM):
         return max(known) ** 2 * sum(t.numel or 1 for t in tensors)
     if api in ("prod", "cumprod"):
         return None
-    bound = math.prod([*known, *scalars])
+    bound = math.prod([*known, *map(abs, numbers)])
     return None if math.isnan(bound) else bound
+
+
+def _smallest(tensor: TensorStat) -> float:
+    """The smallest absolute value that an element can have, as far as Max and Min tell."""
+    ends = [abs(float(end)) for end in (tensor.max, tensor.min) if end is not None]
+    return 0.0 if holds_zero(tensor) else min(ends, default=0.0)
 
 
 def _power(base: float, exponent: float) -> float:

@@ -165,6 +165,8 @@ class Following:
         self._answered: dict[tuple[str, ...], frozenset[str]] = {}
         """What the flow was told of operators that the dump leaves out."""
         self._flow: Flow | None = None
+        self._masks: set[int] = set()
+        """Disproved receives of nothing worse than -Inf."""
 
     def go_on(self, records: Iterable[Record], horizon: int | None) -> Flow:
         """The flow with some more records. Where they stand behind the known ones, only they are followed."""
@@ -203,7 +205,9 @@ class Following:
         for record in new:
             if is_communication(record):
                 found = calls(record, over.folder.rank, groups_recorded=over.groups_recorded)
-                if record.index in self._disproved:
+                if record.index in self._disproved and all(map(_brings_masks, found)):
+                    self._masks.add(record.index)
+                elif record.index in self._disproved:
                     found = tuple(map(without_stale, found))
                 self._calls[record.index] = found
 
@@ -223,8 +227,15 @@ class Following:
         flow.inputs_only = any(problem.kind is ProblemKind.INPUTS_ONLY for problem in over.problems)
         flow.holds_blanks = _is_partly_blind(view)
         flow.legality.count_from = over.end if over.suspect is None else over.suspect
+        flow.legality.masks = self._masks
         flow.legality.suppressed = dict(watch.benign)
         return flow
+
+
+def _brings_masks(call: CommCall) -> bool:
+    """Nothing in its result is worse than -Inf: where that is disproved, it is a mask of another rank's making."""
+    bad = [tensor.state for tensor in call.received if tensor.state.is_bad]
+    return bool(bad) and set(bad) == {ValueState.NEG_INF}
 
 
 def _ends_blind(view: RankView) -> bool:

@@ -96,6 +96,8 @@ class RankSummary(Struct, frozen=True, omit_defaults=True):
     last_record: str = ""
     last_operator: str = ""
     """The same without its number."""
+    ends_without_gradients: bool = False
+    """True: the last records that read trainable weights keep no gradient: no backward follows (rollouts)."""
     calls: tuple[CommFact, ...] = ()
     events: tuple[Event, ...] = ()
     tallies: tuple[Tally, ...] = ()

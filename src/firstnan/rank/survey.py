@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstnan.dump.records import RecordName
+from firstnan.dump.records import Direction, RecordName
 from firstnan.dump.view import RankDump, RankView
 from firstnan.operators.table import Rulebook
 from firstnan.rank.summary import ParentsOf, RankSummary
@@ -17,6 +17,9 @@ from firstnan.rank.window import SMALL, CallLog, ranks_at_the_ends
 
 if TYPE_CHECKING:
     from firstnan.rank.taint.events import Event
+
+LAST = 8
+"""Last records of a rank in which something trainable is looked for."""
 
 
 def look(
@@ -48,6 +51,7 @@ def look(
         has_apis=over.has_apis,
         last_record=over.last.full if over.last else "",
         last_operator=_operator(over.last) if over.last else "",
+        ends_without_gradients=_ends_without_gradients(view),
         benign=dict(watch.benign),
     )
     if over.suspect is None and not whole:
@@ -75,6 +79,18 @@ def summarize(
 
     watch = Lookout(book, dump.folder.rank, excluded)
     return look(WholeDump(dump, watch), watch, lambda _: parents, whole=True)
+
+
+def _ends_without_gradients(view: RankView) -> bool:
+    """What the last forward record that reads something trainable gives needs no gradient."""
+    over = view.overview
+    if over.has_apis or over.last is None or over.last.direction is not Direction.FORWARD or over.truncated:
+        return False  # calls tell more of what a rank did
+    for record in reversed(view.records(max(0, over.end - LAST), over.end)):
+        given = [tensor for tensor in record.outputs if tensor.is_floating]
+        if given and any(tensor.requires_grad for tensor in (*record.inputs, *record.parameters)):
+            return not any(tensor.requires_grad for tensor in given)
+    return False
 
 
 def _saturated(view: RankView, index: int, book: Rulebook) -> Event | None:

@@ -76,8 +76,9 @@ def _short_ranks(answer: StepAnswer) -> list[Problem]:
 
 def _ended_in_forward(answer: StepAnswer) -> Iterator[tuple[int, int]]:
     """Ranks whose records end in forward while all others have more and end in backward, and one of those: without a
-    record of communication nothing else tells that a run died there."""
+    record of communication nothing else tells that a run died there. Not ranks that only infer (rollouts)."""
     there = [summary for summary in answer.summaries.values() if summary.records and not summary.truncated]
+    there = [summary for summary in there if not summary.ends_without_gradients]
     behind = [one for one in there if parse_name(one.last_record).direction is Direction.BACKWARD]
     before = [one for one in there if parse_name(one.last_record).direction is Direction.FORWARD]
     if not behind or any(one.records >= other.records for one in before for other in behind):

@@ -41,7 +41,7 @@ from firstnan.rank.window import CallLog
 from firstnan.run.one_step import judge
 from firstnan.step.arrivals import Arrival
 from firstnan.step.call_series import Message, Series, series_of
-from firstnan.step.corruption import is_disproved
+from firstnan.step.corruption import is_disproved, is_mask_of_another
 from firstnan.step.matching import MatchedCall
 
 if TYPE_CHECKING:
@@ -321,11 +321,14 @@ def _senders_of_stale(found: StepAnswer) -> Iterator[tuple[int, MatchedCall]]:
 
 
 def _disproved(found: StepAnswer) -> list[Question]:
-    """a_stale_result_is_disproved."""
+    """a_stale_result_is_disproved; and a mask that another rank made, which comes from outside."""
     stale: dict[int, set[int]] = {}
     for rank, call in _maybe_stale(found):
         if is_disproved(call, rank, found.summaries):
             stale.setdefault(rank, set()).add(call.members[rank].call.index)
+    for outcome in found.spread.of(Arrival.COMMUNICATION):
+        if outcome.call is not None and is_mask_of_another(outcome.call, outcome.rank):
+            stale.setdefault(outcome.rank, set()).add(outcome.call.members[outcome.rank].call.index)
     return [
         Question(found.summaries[rank], disproved=found.summaries[rank].disproved | indices)
         for rank, indices in stale.items()

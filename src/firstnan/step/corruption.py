@@ -10,6 +10,8 @@ Bounds (docs/architecture.md, "Across ranks"), each tested under its name:
 What a record shows of an asynchronous receive may be what the buffer held before:
 
 ``reader_shows_what_was_sent``    the next record that reads a tensor of its size reads what the sender sent.
+``a_mask_is_judged_where_it_was_made``    the -Inf that a member received is one that another put in, where it is a
+mask (:mod:`firstnan.rank.taint.legality`).
 ``sides_that_differ_prove_nothing``    the sender's calls are not all recorded (activation checkpointing can end the
 recording early), and what is read next of that size is finite.
 """
@@ -21,7 +23,7 @@ from collections.abc import Iterable, Mapping
 
 from firstnan.answer.model import MatchState
 from firstnan.dump.records import TensorStat
-from firstnan.dump.values import magnitude
+from firstnan.dump.values import ValueState, magnitude
 from firstnan.operators.communication import Freshness, GroupKnowledge, Root, role
 from firstnan.rank.summary import CommFact, RankSummary, Side
 from firstnan.step.matching import MatchedCall
@@ -107,6 +109,20 @@ def is_disproved(call: MatchedCall, rank: int, summaries: Mapping[int, RankSumma
         return False
     arrives = {*known, (max(high for high, _ in known), min(low for _, low in known))}
     return any((t.max, t.min) in arrives for t in fact.read_next)
+
+
+def is_mask_of_another(call: MatchedCall, rank: int) -> bool:
+    """a_mask_is_judged_where_it_was_made: all that is bad in a member's result is -Inf, and so is what others put in,
+    legal there.
+
+    Example: a stage sends logits with forbidden classes to the stage that computes the loss.
+    """
+    fact = call.members[rank]
+    if any(f.sent is not Side.CLEAN or f.call.reduces for r, f in call.members.items() if r != rank):
+        return False
+    bad = [tensor for tensor in fact.call.received if tensor.state.is_bad]
+    put_in = [t for r, f in call.members.items() if r != rank for t in f.call.sent if t.state is ValueState.NEG_INF]
+    return bool(bad and put_in) and all(tensor.state is ValueState.NEG_INF for tensor in bad)
 
 
 def _is_known(fact: CommFact) -> bool:

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from firstnan.dump.records import Direction, RecordKind
-from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge, role
+from firstnan.operators.communication import CallKind, Freshness, GroupKnowledge, Root, role
 from firstnan.rank.summary import CommFact, RankSummary, Side, module_name
 from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.step.arrivals import Arrival, RankOutcome, Spread
@@ -218,13 +218,16 @@ def _is_lone(call: MatchedCall) -> bool:
 
 def _rank_beyond(call: MatchedCall) -> int | None:
     """The world size is nowhere recorded: when a call of the default group is bad on every rank that is there, all
-    their inputs are clean, and they are an odd number, the run had one rank more.
+    their inputs are clean, and they are an odd number, the run had one rank more. Not where one member alone gets a
+    result, nor where the results are a list with one tensor a member.
 
     Example: folders 0, 1, 2; all three receive NaN: rank 3 is absent.
     """
     facts = call.members.values()
     default = all(f.call.knowledge is GroupKnowledge.DEFAULT for f in facts)
     if call.is_p2p or not default or not call.is_seen or len(call.members) % 2 == 0:
+        return None
+    if role(call.api).root is Root.RECEIVES or any(len(f.call.received) == len(call.members) > 1 for f in facts):
         return None
     everywhere = all(f.received is not Side.CLEAN for f in facts)
     return max(call.members) + 1 if everywhere else None

@@ -55,6 +55,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     comparison) of a bad value, that value was in flight.
 ``gradients_hold_no_masks``
     A -Inf in a norm, in the optimizer or in what the ranks add up once backward has begun is as bad as a +Inf.
+``an_unread_log_of_zero_is_no_mask``
+    ... and where one that is no mask was written and nobody read it, a communication of -Inf behind an operator
+    without a record that can have joined it with others sends that one.
 ``nothing_before_needs_a_gradient``
     A tensor that requires a gradient, while no record before gave one that does, is a weight: its -Inf is no mask.
 ``a_module_gives_what_was_not_swallowed``
@@ -214,6 +217,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         self.legality = Legality(self.book, is_gradient=self._is_gradient, is_leaf=self.is_leaf)
+        self.legality.follows_illegal = self._follows_illegal
         self.legality.left_out_around = lambda record: self.structure.left_out_around(record.name.full)
 
     def _is_gradient(self, record: Record) -> bool:
@@ -235,6 +239,20 @@ class Flow:
     def is_leaf(self, record: Record, tensor: TensorStat) -> bool:
         """nothing_before_needs_a_gradient: such a tensor is a weight."""
         return bool(tensor.requires_grad) and self._first_gradient is not None and self._first_gradient >= record.index
+
+    def _follows_illegal(self, record: Record, tensor: TensorStat) -> bool:
+        """an_unread_log_of_zero_is_no_mask: a guess that a -Inf which is none of the masks leaves the rank here."""
+        if record.index not in self.calls:
+            return False
+        unread = (
+            value
+            for value in self._values.latest()
+            if value.stat.state is ValueState.NEG_INF and not value.readers and self._readable(record, value)
+        )
+        return any(
+            may_be_guessed(self.structure, self.book, self.records[value.writer], value.stat, record, tensor)
+            for value in unread
+        )
 
     def ends_near(self, index: int) -> bool:
         """Whether what stands at this index may be read where nothing was looked at any more."""
@@ -804,7 +822,10 @@ class Flow:
                 continue
             gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
-            if not may_be_guessed(self.structure, self.book, writer, value.stat, record, tensor, gathers=gathers):
+            arrived = bool(self.receives_bad.get(value.writer)) and not value.readers
+            if not may_be_guessed(
+                self.structure, self.book, writer, value.stat, record, tensor, gathers=gathers, arrived=arrived
+            ):
                 continue
             if not keeps_the_class(value.stat, tensor):
                 infinity = infinity or value

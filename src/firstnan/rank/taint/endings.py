@@ -9,6 +9,8 @@ A value that every reader drops (``where``, a saturating function) ends in ``SEL
 ``a_cast_to_integers_drops``
     What a cast without a record turned into the largest or smallest integer is none any more: the next reader of that
     size shows it (the buckets of relative positions, log(0) among them).
+``a_weight_is_no_garbage``
+    A trial on uninitialised memory reads the weights that the run reads: a bad one counts there as everywhere.
 """
 
 from __future__ import annotations
@@ -229,6 +231,7 @@ def _finish(
         opens_pass=opens_micro_batch(flow, event),
         after_backward=_reads_gradients(flow, event),
         module=structure.module_path(event.record.name.full),
+        is_trial=event.is_trial and origin is not Origin.PARAMETER,
     )
 
 

@@ -5,7 +5,11 @@ Rules, each tested under its name:
 
 ``the_batch_is_at_the_door``
     Input data is an argument of the outermost module that needs no gradient; not where modules alone are recorded and
-    one before took in finite data and gave a tensor of this size.
+    one before took in finite data and gave a tensor of this size; what the module that opens the pass takes in was
+    made by none, whatever an earlier micro-batch gave.
+``a_weight_that_was_finite_here_is_written_here``
+    A parameter that an earlier call of the same module read finite in this step is no parameter that was bad before:
+    an update within the step wrote it (two optimizers, a local step before ranks average).
 ``a_flat_shard_is_a_parameter``
     A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
 """
@@ -49,7 +53,8 @@ def origin_of(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin,
     for tensor in event.bad_inputs:
         parameter = parameter_name(flow, record, tensor)
         if parameter is not None:
-            return Origin.PARAMETER, parameter, None
+            before = _read_finite_before(flow, record, parameter)
+            return (Origin.PARAMETER if before is None else Origin.BETWEEN_RECORDS), parameter, before
     if record.index in flow.memory:
         return Origin.UNINITIALISED, None, flow.records[flow.memory[record.index]]
     if _was_sent(flow, event, pending):
@@ -57,7 +62,7 @@ def origin_of(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin,
     excluded = _excluded_writer(flow, event)
     if excluded is not None:
         return Origin.BETWEEN_RECORDS, None, excluded
-    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, record, t) for t in event.bad_inputs):
+    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, event, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
     writer = _finite_writer(flow, record.index, event.bad_inputs)
     if writer is None and record.index == 0:
@@ -116,6 +121,21 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     return None
 
 
+def _read_finite_before(flow: Flow, record: Record, parameter: str) -> Record | None:
+    """a_weight_that_was_finite_here_is_written_here: the nearest earlier call of the module, when it read the parameter
+    finite."""
+    for name in (record.name.full, *flow.structure.ancestors(record.name.full)):
+        module = flow.structure.by_name.get(name)
+        slot = f"parameters.{parameter}"
+        if module is None or all(tensor.slot != slot for tensor in module.parameters):
+            continue
+        stem, _, number = name.rpartition(".")
+        before = flow.structure.by_name.get(f"{stem}.{int(number) - 1}") if number.isdigit() else None
+        known = [tensor for tensor in before.parameters if tensor.slot == slot] if before is not None else []
+        return before if any(tensor.state is ValueState.FINITE for tensor in known) else None
+    return None
+
+
 def _flat_shard(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
     """a_flat_shard_is_a_parameter: what sharded training gathers before it uses its weights."""
     gathers = all(role(call.api).result is Result.GATHERED for call in flow.calls[record.index])
@@ -131,17 +151,20 @@ def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
 
 
-def _is_batch(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+def _is_batch(flow: Flow, event: Event, tensor: TensorStat) -> bool:
     """No gradient required, and an argument of the outermost module around the record, or of a record that
-    stands before every module and every other operator that reads this shape."""
-    if tensor.requires_grad or record.index in flow.calls:
+    stands before every module and every other operator that reads this shape. A single number is a setting."""
+    record = event.record
+    if tensor.requires_grad or record.index in flow.calls or tensor.shape == ():
         return False
     chain = flow.structure.ancestors(record.name.full)
     if record.name.kind is RecordKind.MODULE:
         chain = (record.name.full, *chain)
     outer = flow.structure.by_name.get(chain[-1]) if chain else None
     if outer is not None:
-        return is_at_the_door(flow.structure, record, tensor) and not _comes_from_a_sibling(flow, outer, tensor)
+        if not is_at_the_door(flow.structure, record, tensor):
+            return False
+        return opens_micro_batch(flow, event) or not _comes_from_a_sibling(flow, outer, tensor)
     updates = flow.structure.in_update(record.name.full) or not leads_to_forward(flow, record)
     return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
 

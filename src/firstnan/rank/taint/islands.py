@@ -7,6 +7,9 @@ Rules, each tested under its name:
     first tensor arrives; newer versions run its backward too. What a rank computes before its first message of a
     tensor is an island when the same module, or the same operators, run again behind it on finite data: nothing in it
     leaves the rank or is read behind it.
+``a_stage_computes_on_what_it_received``
+    ... or, whatever arrives then, when it runs again on a tensor of the size that the first message brings, and began
+    on one that requires a gradient although no record made it: neither a batch nor a message.
 ``what_is_thrown_away_leaves_no_gradient``
     ... and where messages leave no record, a first call of the outermost module is one when its backward is done
     before the module runs again on finite data, and the recorded gradients of its parameters are finite: those of the
@@ -65,14 +68,33 @@ class Beginning:
 
     def trial(self, structure: Structure, first: Record) -> Trial:
         """Whether the outermost module around a bad record, or the operators around it, run again behind the first
-        message, on finite data."""
+        message, on finite data. A record of backward stands for the call whose derivative it is."""
         if self.end is None:
             return Trial.NO
+        first = structure.twin(first) or first
         module = _outermost(structure, first)
         again = _next_call(structure, module) if module is not None and module.index < self.end else None
         if module is not None and again is not None and again.index > self.end:
-            return _judged(module, [again])
+            return self._judged(module, [again], self.end)
         return self._operators_repeat(first, self.end)
+
+    def _judged(self, first: Record, again: Sequence[Record], end: int) -> Trial:
+        if any(map(_reads_finite, again)) or self._takes_the_place_of_a_message(first, again, end):
+            return Trial.PROVEN
+        return Trial.LIKELY if again and _reads_absurd(first) else Trial.NO
+
+    def _takes_the_place_of_a_message(self, first: Record, again: Sequence[Record], end: int) -> bool:
+        """a_stage_computes_on_what_it_received."""
+        taken = next((tensor for tensor in first.inputs if tensor.is_floating), None)
+        if taken is None or not taken.requires_grad or not again:
+            return False
+        message = self._view.records(end, end + 1)[0]
+        brought = {tensor.numel for tensor in message.outputs if tensor.is_floating}
+        read = {next((tensor.numel for tensor in one.inputs if tensor.is_floating), None) for one in again}
+        made = {
+            t.numel for r in self._view.records(0, min(first.index, MAX_BEHIND)) for t in r.outputs if t.is_floating
+        }
+        return taken.numel in brought and read == {taken.numel} and taken.numel not in made
 
     def _operators_repeat(self, first: Record, end: int) -> Trial:
         before = self._view.records(max(0, first.index - MAX_BEHIND), min(end, first.index + MAX_BEHIND))
@@ -82,13 +104,7 @@ class Beginning:
         if len(set(wanted)) < MIN_OPERATORS:
             return Trial.NO
         starts = [at for at in range(len(names) - len(wanted) + 1) if names[at : at + len(wanted)] == wanted]
-        return _judged(tried[0], [behind[at] for at in starts])
-
-
-def _judged(first: Record, again: Sequence[Record]) -> Trial:
-    if any(map(_reads_finite, again)):
-        return Trial.PROVEN
-    return Trial.LIKELY if again and _reads_absurd(first) else Trial.NO
+        return self._judged(tried[0], [behind[at] for at in starts], end)
 
 
 def _around(records: Sequence[Record], index: int) -> list[Record]:

@@ -106,6 +106,10 @@ class Legality:
     """Whether a tensor is a weight, as far as its place tells: no mask either."""
     left_out_around: Callable[[Record], Collection[str]] = field(default=_nothing)
     """Operators that the modules around a record call without a record."""
+    follows_illegal: Callable[[Record, TensorStat], bool] = field(default=_never)
+    """Whether a -Inf that is not legal and that nothing has read can have become a tensor that a record reads."""
+    masks: Collection[int] = ()
+    """Indices of receives that brought -Inf which is a mask where it was made."""
     forgot: bool = False
     """There are more than MAX_ILLEGAL."""
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
@@ -113,7 +117,8 @@ class Legality:
 
     def legal_input(self, record: Record, tensor: TensorStat, *, count: bool = True) -> bool:
         """A -Inf input is legal when its writer's was, or when it has mask form, no writer, and an operator that
-        reads masks: one that comes from nowhere into a normalisation or a linear layer is an activation gone bad."""
+        reads masks: one that comes from nowhere into a normalisation or a linear layer is an activation gone bad, and
+        one behind a -Inf that is not legal may be that one, joined with others by an operator without a record."""
         if tensor.state not in (ValueState.NEG_INF, ValueState.NON_FINITE):
             return False
         if record.name.direction is Direction.BACKWARD or is_parameter(tensor) or self.is_gradient(record):
@@ -126,6 +131,9 @@ class Legality:
         if tensor.state is not ValueState.NEG_INF:
             return False
         if known is None:
+            if self.follows_illegal(record, tensor):
+                self._known[_key(tensor)] = False
+                return False
             known = not self.is_leaf(record, tensor) and self._from_outside(record, tensor)
             if known and count:
                 self._count("mask_from_outside", record)
@@ -164,6 +172,9 @@ class Legality:
         return legal
 
     def _judge(self, record: Record, tensor: TensorStat, inputs: Sequence[TensorStat]) -> bool:
+        if record.index in self.masks:
+            self._count("mask_from_outside", record)
+            return True
         constant = any(s.value == -math.inf for s in record.scalars if isinstance(s.value, float))
         negative = [t for t in inputs if t.state is ValueState.NEG_INF]
         legal = [self.legal_input(record, t) for t in negative]
@@ -184,9 +195,10 @@ class Legality:
         if tensor.max == -math.inf and self.book.is_plain_sum(short_api(record.name)):
             return False  # a sum or mean over masked elements: the mask got where it does not belong
         if negative:
-            if all(legal):
+            is_passed_on = all(legal) and not _is_spoilt(tensor, inputs, negative)
+            if is_passed_on:
                 self._count(INHERITED, record)
-            return all(legal)
+            return is_passed_on
         if record.name.kind is RecordKind.MODULE:
             return self._known.get(_key(tensor), False)
         return False
@@ -267,6 +279,13 @@ def is_mask_sum(record: Record, inputs: Sequence[TensorStat]) -> bool:
         if tensor.min <= (-0.5 if is_mask else -0.99) * limit.largest:
             return True
     return False
+
+
+def _is_spoilt(tensor: TensorStat, inputs: Sequence[TensorStat], masks: Sequence[TensorStat]) -> bool:
+    """Something worse than a mask went in too, and the result has the numbers of none of the masks: ``mask - inf`` is
+    -Inf everywhere, and no mask any more."""
+    worse = any(one.state.is_bad and one not in masks for one in inputs)
+    return worse and not any(tensor.max == one.max for one in masks)
 
 
 def _rounded(tensor: TensorStat, other: TensorStat) -> bool:

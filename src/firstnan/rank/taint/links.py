@@ -15,7 +15,8 @@ Rules, each tested under its name:
     Nor in a dump of modules alone: what the module around two of them does with the result of the first has no record,
     and sums, products and softmax turn an infinity into NaN.
 ``a_guess_never_enters_a_parameter``
-    Nor a buffer, nor the batch: these come from outside. Only an all_gather brings weights (sharded training).
+    Nor a buffer, nor the batch: these come from outside. Only an all_gather brings weights (sharded training), and what
+    arrived from another rank and was not read may have been joined with a batch (halos of a split image or sequence).
 """
 
 from __future__ import annotations
@@ -103,10 +104,12 @@ def may_be_guessed(
     read: TensorStat,
     *,
     gathers: bool = False,
+    arrived: bool = False,
 ) -> bool:
     """Whether an operator without a record can have made the reader's value of the writer's.
 
-    ``gathers``: the writer is an all_gather, which brings the weights of sharded training.
+    ``gathers``: the writer is an all_gather, which brings the weights of sharded training. ``arrived``: the value came
+    from another rank, and nothing has read it.
     """
     follows = structure.has_apis and _follows_directly(writer, written, reader, read)
     if not keeps_the_class(written, read) and not (
@@ -117,7 +120,7 @@ def may_be_guessed(
         return gathers and reader.name.direction is Direction.FORWARD
     if reader.name.direction is Direction.BACKWARD:
         return True  # the backward of what has no record has none either, and sums of gradients never have
-    if reader.index - writer.index > NEAR or is_at_the_door(structure, reader, read):
+    if reader.index - writer.index > NEAR or (is_at_the_door(structure, reader, read) and not arrived):
         return False
     if (
         written.numel is None
