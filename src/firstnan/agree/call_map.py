@@ -7,7 +7,8 @@ differing only where a finding over the same members says so; elsewhere it is no
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from firstnan.agree.communication import are_checked, by_series, comparable_length, digests_of, merged
 from firstnan.agree.odd import odd_ranks
@@ -22,8 +23,7 @@ MAX_COLUMNS = 4000
 """Most columns of a map; beyond that neighbouring places are put together."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """One call on all of its members."""
 
     api: str

@@ -25,9 +25,9 @@ One finding for each set of members: the first call in the order of the lowest r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.agree.odd import groups, odd_ranks
@@ -53,8 +53,7 @@ CALL_NAME = "evidence.call_name"
 """Key of the note that says under which name a call stands on another rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """The calls of one series on all members, place by place."""
 
     series: Series

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from firstnan.agree import communication, operators
@@ -36,8 +36,7 @@ MOST_RANKS = 16
 """Ranks of one step whose operators are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """The answer."""
 
     disagreements: tuple[Disagreement, ...]

@@ -33,9 +33,10 @@ Rules, each tested under its name:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from firstnan.agree.odd import groups as rank_groups
 from firstnan.agree.odd import odd_ranks
@@ -82,8 +83,7 @@ class _Beginning(Enum):
     """Different."""
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """One set in one step."""
 
     step: int
@@ -99,8 +99,7 @@ class _Seen:
         return None if at is None else self.anchor.value(at)
 
 
-@dataclass(slots=True)
-class _Set:
+class _Set(Struct):
     """Ranks that are held against each other, over all steps."""
 
     ranks: tuple[int, ...]
@@ -111,8 +110,7 @@ class _Set:
     """It was reported: what follows are consequences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """Ranks that may be replicas and differ, without proof: worth a look at their operators."""
 
     step: int

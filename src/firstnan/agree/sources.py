@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from firstnan.agree.tables import Table
 from firstnan.dump.records import Record
@@ -12,8 +13,7 @@ from firstnan.operators.communication import CommCall
 from firstnan.read.fingerprints import OperatorPrints, RankPrints
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(Struct, frozen=True):
     """One rank of one step, as far as the comparison needs it."""
 
     rank: int

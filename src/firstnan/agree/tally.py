@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from firstnan.answer.model import Agreement, Compared, NotComparable
 
 
-@dataclass(slots=True)
-class Count:
+class Count(Struct):
     """Values of one kind."""
 
     compared: int = 0
@@ -25,8 +25,7 @@ class Count:
         return Compared(self.compared, dict(order))
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Values of all kinds, over all steps."""
 
     parameters: Count = field(default_factory=Count)

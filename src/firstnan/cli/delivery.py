@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,15 +21,17 @@ from firstnan.dump.errors import UsageError
 from firstnan.dump.language import Language
 from firstnan.dump.options import EngineKind, Options
 from firstnan.dump.printable import printable
-from firstnan.rank.roster import Roster
 from firstnan.read.scan.search import HAS_STRINGZILLA
 from firstnan.run import lookups, pipeline
 from firstnan.run.paths import Paths
-from firstnan.show import Format, Settings, View, load, mission_files, render
+from firstnan.show import Format, Settings, View, load, render
 from firstnan.show.console import HAS_RICH
 from firstnan.show.outline.headline import causes_on
-from firstnan.step.every_call import EveryCall
 from firstnan.words import Words, default_language, text
+
+if TYPE_CHECKING:
+    from firstnan.rank.roster import Roster
+    from firstnan.step.every_call import EveryCall
 
 R = TypeVar("R")
 
@@ -63,6 +65,7 @@ def report(chosen: argparse.Namespace, view: View) -> int:
 
 def _every_call(path: Sequence[Path], report: Report, options: Options, language: Language) -> EveryCall:
     """All communication calls, from one more pass over the ranks."""
+    from firstnan.step.every_call import EveryCall
 
     def read() -> list[Roster]:
         with ReadingProgress(language) as progress:
@@ -116,12 +119,12 @@ def settings_of(chosen: argparse.Namespace, view: View, rank: int | None = None)
 
 def deliver(report: Report, form: Format, settings: Settings, chosen: argparse.Namespace) -> int:
     """The report to where it is wanted; gives the exit code."""
-    mission = mission_files.parts(report, settings) if form is Format.MISSION else None  # may be long
+    mission = _mission_parts(report, settings) if form is Format.MISSION else None  # may be long
     content = "" if mission is not None else render(report, form, settings)
     mission_file: Path | None = getattr(chosen, "mission_file", None)
     if mission_file is not None:
         step = replace(settings, view=View.RANKS) if settings.view is View.FULL else settings
-        write_whole(mission_file, (part.encode("utf-8") for part in mission_files.parts(report, step)))
+        write_whole(mission_file, (part.encode("utf-8") for part in _mission_parts(report, step)))
         say(text("output.written", settings.language, file=Words(printable(str(mission_file)))))
         if step.view is View.RANKS and step.every_call is None:
             say(text("output.affected_only", settings.language))
@@ -138,6 +141,12 @@ def deliver(report: Report, form: Format, settings: Settings, chosen: argparse.N
     if settings.view is View.AGREE:
         return report.exit_code_of_agreement
     return report.exit_code if settings.view is View.FULL else report.exit_code_of_values
+
+
+def _mission_parts(report: Report, settings: Settings) -> Iterator[str]:
+    from firstnan.show import mission_files  # few ask for this form
+
+    return mission_files.parts(report, settings)
 
 
 def _rank(chosen: argparse.Namespace, options: Options) -> int:

@@ -11,14 +11,13 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from firstnan.dump.errors import UsageError
 from firstnan.dump.records import RecordKind, RecordName
@@ -153,8 +152,7 @@ class Rule(Struct, frozen=True):
     reason: str
 
 
-@dataclass(frozen=True)
-class Rulebook:
+class Rulebook(Struct, frozen=True):
     """The rules in force. Answers are cached per operator, since few operators make many records."""
 
     rules: tuple[Rule, ...]
@@ -162,10 +160,8 @@ class Rulebook:
     """By every name they have."""
     added: tuple[str, ...] = ()
     """Names of the rules and operators that come from ``--rules``."""
-    _cache: dict[str, dict[OperatorKind, Rule]] = field(default_factory=dict, compare=False, repr=False)
-    _by_operator: dict[tuple[str, str], dict[OperatorKind, Rule]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _cache: dict[str, dict[OperatorKind, Rule]] = field(default_factory=dict)
+    _by_operator: dict[tuple[str, str], dict[OperatorKind, Rule]] = field(default_factory=dict)
     """The same by prefix and API, as names of records hold them."""
 
     def find(self, name: RecordName, kind: OperatorKind) -> Rule | None:

@@ -14,7 +14,6 @@ from firstnan.dump.records import Record, RecordKind
 from firstnan.operators import table
 from firstnan.operators.communication import CommCall, calls
 from firstnan.operators.table import Rulebook
-from firstnan.rank.roster import Roster, read_roster
 from firstnan.rank.summary import RankSummary
 from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
@@ -30,6 +29,7 @@ from firstnan.run.second_pass import AllCalls, Question
 if TYPE_CHECKING:
     from firstnan.rank.in_memory import WholeDump
     from firstnan.rank.magnitudes import Magnitudes
+    from firstnan.rank.roster import Roster
 
 SMALL = 1 << 20
 """Bytes of a file that is soon read twice."""
@@ -57,7 +57,8 @@ def survey_all(
 ) -> tuple[RankSummary, RankSummary, AllCalls | None, Roster]:
     """The first look at a rank, the same with its calls counted (and its weights, where asked for), all its calls
     judged where they are few, and all of them by name."""
-    from firstnan.rank.weights import first_weights  # not needed where the files can be read again
+    from firstnan.rank.roster import read_roster  # neither is needed where the files can be read again
+    from firstnan.rank.weights import first_weights
 
     if folder.file is FileKind.SAVED:
         summary = _saved(folder)
@@ -112,11 +113,15 @@ def magnitudes_of(folder: RankFolder, book: Rulebook) -> Magnitudes:
 
 def roster(folder: RankFolder, book: Rulebook) -> Roster:
     """All communication calls of a rank."""
+    from firstnan.rank.roster import read_roster  # few commands list them
+
     return _read(folder, book, (), lambda view, _: read_roster(view))
 
 
 def lost_roster(folder: RankFolder, reason: str) -> Roster:  # noqa: ARG001  (the report of the run tells the reason)
     """What is kept of the calls of a rank that could not be read."""
+    from firstnan.rank.roster import Roster
+
     return Roster(folder.step, folder.rank)
 
 

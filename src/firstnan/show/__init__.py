@@ -15,7 +15,6 @@ from typing import cast
 
 from firstnan.answer.model import Report
 from firstnan.dump.errors import UsageError
-from firstnan.report.redaction import redact
 from firstnan.show.reporter import Format, Reporter, Settings, View
 
 __all__ = ["MODULES", "Format", "Reporter", "Settings", "View", "load", "render"]
@@ -54,4 +53,8 @@ def render(report: Report, form: Format, settings: Settings) -> str:
     Raises:
         UsageError: the form is not available, or has nothing to show for the view.
     """
-    return load(form).render(redact(report) if settings.redact else report, settings)
+    if settings.redact:
+        from firstnan.report.redaction import redact  # few reports leave the house
+
+        report = redact(report)
+    return load(form).render(report, settings)

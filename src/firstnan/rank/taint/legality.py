@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from firstnan.answer.accounts import Fate
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
@@ -84,8 +85,7 @@ def _never(*_: object) -> bool:
     return False
 
 
-@dataclass
-class Legality:
+class Legality(Struct):
     """Decides which -Inf are legal, record by record in execution order.
 
     -Inf is legal by inheritance: written by a mask-like operator, given as a constant, or come from

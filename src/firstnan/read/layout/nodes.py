@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -96,6 +95,8 @@ def mark(file: Path) -> str:
     opened = open_file(file)
     if isinstance(opened, Fault):
         return opened.detail
+    import hashlib  # it loads OpenSSL
+
     sample = hashlib.sha256()
     try:
         with opened.file as stream:
