@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,14 @@ from random_programs import Program, play, programs
 
 from firstnan.answer.model import Confidence, MechanismKind, Verdict, Where
 from firstnan.dump.folders import RankFolder
+from firstnan.dump.records import Record
 from firstnan.operators import table
 from firstnan.rank.in_memory import WholeDump
+from firstnan.rank.survey import look
 from firstnan.rank.suspects import Lookout
-from firstnan.rank.window import SMALL, Focus, Window
+from firstnan.rank.taint.events import Event
+from firstnan.rank.window import AHEAD, BACK, NARROW, SMALL, Focus, Window
+from firstnan.read.callers import call_site
 from firstnan.run import rank_passes
 
 LONG = 2 * SMALL
@@ -223,3 +228,49 @@ def test_a_value_that_spread_over_many_records_is_an_output_at_the_edge(tmp_path
         rank.op("Torch.mul", [t(NAN)], [t(NAN)])
     folder = RankFolder(0, 0, run.write(tmp_path) / "step0" / "rank0", "rank0")
     assert (rank_passes.survey(folder, table.load(), (), shown=()).horizon or 0) <= 2 * SMALL
+
+
+class Counting(WholeDump):
+    """Tells which records were asked for."""
+
+    def __init__(self, rank: Rank, path: Path) -> None:
+        dump = Run({(0, 0): rank}).dumps(path)[0]
+        self.parents, _ = call_site.parents(dump.folder)
+        self.watch = Lookout(table.load(), 0)
+        self.asked: list[int] = []
+        super().__init__(dump, self.watch)
+
+    def records(self, start: int, stop: int) -> Sequence[Record]:
+        found = super().records(start, stop)
+        self.asked += [record.index for record in found]
+        return found
+
+    def look(self) -> tuple[Event, ...]:
+        self.asked.clear()
+        return look(self, self.watch, lambda _: self.parents, nearby=False).events
+
+
+def test_a_window_ends_where_nothing_is_in_flight(tmp_path: Path) -> None:
+    """Where every NaN is dropped at once little is looked at behind it."""
+    rank = Run().rank(0)
+    for _ in range(200):
+        dropped(rank)
+        rank.skip(60)
+    view = Counting(rank, tmp_path)
+    assert [event.closer for event in view.look()] == [f"Torch.nan_to_num.{at}.forward" for at in range(200)]
+    assert len(view.asked) < BACK + 2 * AHEAD + 9 * sum(NARROW) + 190 * (2 * NARROW[0] + 2) + 300
+
+
+def test_what_is_in_flight_is_followed_further(tmp_path: Path) -> None:
+    """The module in which one NaN stays shows it at its end, farther away than all others are dropped."""
+    rank = Run().rank(0)
+    for at in range(200):
+        if at == 150:
+            with rank.module("m", "M", [t(1.0)], [t(1.0)]):
+                log(rank)
+                rank.skip(NARROW[1] - 5)
+            rank.skip(60)
+        dropped(rank)
+        rank.skip(60)
+    found = Counting(rank, tmp_path).look()
+    assert (len(found), [event.record.name.full for event in found if event.is_open]) == (201, [])

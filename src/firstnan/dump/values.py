@@ -116,18 +116,17 @@ def judge(maximum: Number | None, minimum: Number | None) -> ValueState:
     >>> judge(1.0, None)
     <ValueState.UNKNOWN: 'unknown'>
     """
-    known = [v for v in (maximum, minimum) if v is not None]
-    if any(_is_nan(v) for v in known):
+    if maximum != maximum or minimum != minimum:
         return ValueState.NAN
-    pos = any(v == math.inf for v in known)
-    neg = any(v == -math.inf for v in known)
+    pos = math.inf in (maximum, minimum)
+    neg = -math.inf in (maximum, minimum)
     if pos and neg:
         return ValueState.BOTH_INF
     if pos:
         return ValueState.POS_INF
     if neg:
         return ValueState.NEG_INF
-    return ValueState.FINITE if len(known) == 2 else ValueState.UNKNOWN
+    return ValueState.UNKNOWN if maximum is None or minimum is None else ValueState.FINITE
 
 
 class DtypeLimits(Struct, frozen=True):

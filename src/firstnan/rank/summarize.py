@@ -63,9 +63,14 @@ def suspected(
 
     following = Following(view, watch, parents_of, disproved)
 
-    def followed() -> tuple[Flow, dict[int, endings.Outcome], tuple[Event, ...]]:
+    def follow() -> Flow:
         memory = [record for record in watch.garbage if focus.horizon is None or record.index < focus.horizon]
-        flow = following.go_on([*memory, *focus.records()], focus.horizon)
+        return following.go_on([*memory, *focus.records()], focus.horizon)
+
+    def followed() -> tuple[Flow, dict[int, endings.Outcome], tuple[Event, ...]]:
+        flow = follow()
+        if focus.lengthen(flow.in_flight, list(flow.illegal)):
+            flow = follow()
         found = endings.outcomes(flow, truncated=over.truncated)
         return flow, found, endings.finish(flow, found)
 

@@ -12,6 +12,9 @@ Rules, each tested under its name:
     While no event in the windows is live or enters a communication, the next suspects behind them get narrow windows,
     at first as many as fill a wide one and then each time twice as many, so that the work grows with the number of
     suspects. Every reader of a bad value is a suspect itself. The window of the one that decides is widened.
+``a_window_ends_where_nothing_is_in_flight``
+    Narrow windows end a few records behind the last bad value, where all values in the ones before were read and
+    dropped so soon; one in which a value may still be read is looked at in its whole length.
 ``every_series_of_calls_shows_its_first_bad_one``
     The first bad call of each series (API, group, peer) is looked at wherever it stands: it is the one through which
     the value reached the other members.
@@ -19,6 +22,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -72,6 +76,10 @@ class Focus:
         self._width = AHEAD
         self._count = AHEAD // sum(NARROW)
         self._at_end = False
+        self._ahead = NARROW[1]
+        """Records behind a further suspect that are looked at."""
+        self._latest: list[Window] = []
+        """Windows that were added last, each from its suspect on."""
         self._wide: set[int] = set()
         self._given: list[Window] = []
         """What was handed out, each within one of the windows."""
@@ -109,9 +117,35 @@ class Focus:
         for _ in range(self._count):
             if self.next is None:
                 break
-            self._add(self.next, *NARROW)
+            self._latest.append(Window(self.next, min(self.next + self._ahead, self.end)))
+            self._add(self.next, NARROW[0], self._ahead)
             self.next = self._next()
         self._count *= 2
+        return True
+
+    def lengthen(self, in_flight: Sequence[int], bad: Sequence[int]) -> bool:
+        """a_window_ends_where_nothing_is_in_flight: Whether some of the windows that were added last had to grow.
+
+        ``in_flight``: indices of records whose values may still be read, in order; ``bad``: of those with values that
+        are not legal.
+        """
+        latest, self._latest = self._latest, []
+        longer, reach = [], 0
+        for window in latest:
+            if _is_any_in(in_flight, window):
+                longer.append(Window(window.start, min(window.start + NARROW[1], self.end)))
+            else:
+                reach = max(reach, bad[bisect_left(bad, window.stop) - 1] - window.start)
+        if latest:
+            is_rule = len(longer) * 4 <= len(latest)
+            self._ahead = min(reach + 1 + NARROW[0], NARROW[1]) if is_rule else NARROW[1]
+        known = self.windows
+        self.windows = []
+        for window in sorted((*known, *longer), key=lambda one: one.start):
+            self._join(window)
+        if self.windows == known:
+            return False
+        self.next = self._next()
         return True
 
     def widen(self, index: int) -> bool:
@@ -156,7 +190,7 @@ class Focus:
         self._join(Window(max(suspect - back, 0), min(suspect + ahead, self.end)))
 
     def _join(self, window: Window) -> None:
-        """The window behind the others, put together with those that it touches."""
+        """A window that begins behind the others, put together with those that it touches."""
         start, stop = window.start, window.stop
         while self.windows and start <= self.windows[-1].stop:
             last = self.windows.pop()
@@ -248,6 +282,11 @@ class _Groups:
 
 
 _GROUPS = _Groups()
+
+
+def _is_any_in(places: Sequence[int], window: Window) -> bool:
+    at = bisect_left(places, window.start)
+    return at < len(places) and places[at] < window.stop
 
 
 def _named(call: CommCall) -> Ranges:

@@ -265,6 +265,11 @@ class Flow:
         known = [self._unsearched, *(shelf.left_out for shelf in shelves)]
         return min((writer for writer in known if writer is not None), default=None)
 
+    @property
+    def in_flight(self) -> list[int]:
+        """Records whose values may still be read, in order."""
+        return sorted({value.writer for value in self._values.open_ones()})
+
     @cached_property
     def origins(self) -> Mapping[int, int]:
         """Record with a bad value -> the first event that a chain of links to it begins with; complete after a run."""

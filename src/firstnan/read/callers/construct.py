@@ -78,7 +78,8 @@ class Callers:
             first = beginning_of(names[0]) if names else None
             self._file = EntryFile(self._folder.path / FileKind.CONSTRUCT.value, self._small, first)
         for name in names:  # most others stand beside the first
-            self._search(self._file, [name])
+            if name not in self._found and name not in self._absent:
+                self._search(self._file, [name])
         followed = set(names)
         while names:
             above = (self._found.get(name) for name in names)

@@ -83,6 +83,8 @@ class ScannedDump:
         self._checked: Region | None = None
         """The region whose shadow the sieve holds."""
         self._searches = 0
+        self._kinds: dict[bytes, bool] = {}
+        """Beginning of a name -> whether a record has it."""
         self._places: Places | None = None
         """Of all records, once many were searched by name."""
         self._calls = ScannedCalls(self._file, self._record)
@@ -291,6 +293,8 @@ class ScannedDump:
 
     def find(self, name: str) -> Record | None:
         needle = _needle(name)
+        if not self._holds(needle[: needle.find(b".") + 1]):
+            return None
         self._searches += 1
         parts = self._file.parts()
         if self._searches > MOST_SEARCHES:
@@ -306,6 +310,14 @@ class ScannedDump:
             if begin >= 0:
                 return _found(buffer, begin, region.size, region.first + buffer.text.count(RECORD, 0, begin))
         return None
+
+    def _holds(self, kind: bytes) -> bool:
+        """Whether any record's name begins so: level L1 records no modules, whatever construct.json lists."""
+        known = self._kinds.get(kind)
+        if known is None:
+            parts = self._file.parts()
+            known = self._kinds[kind] = any(buffer.text.find(kind, 0, region.size) >= 0 for buffer, region in parts)
+        return known
 
     def _beginnings(self) -> Iterator[tuple[bytes, int]]:
         for buffer, region in self._file.parts():
