@@ -189,7 +189,7 @@ class Flow:
     _norm: Value | None = None
     """The last bad norm of gradients that the step goes on with."""
     _forward_again: int = -1
-    """Index of the last record so far that built a graph."""
+    """Index of the last record in backward so far that built a graph."""
     became_integers: dict[int, bool] = field(default_factory=dict)
     """Index of a record -> whether a cast without a record made integers of its value, where that is known for good."""
     _is_begun: bool = False
@@ -298,7 +298,7 @@ class Flow:
         for record in records:
             if self._call is not None or self.beginning is not None:
                 self._begun(record.index)
-            if record.name.direction is Direction.FORWARD and any(tensor.requires_grad for tensor in record.outputs):
+            if structure.in_backward(record.index) and _builds_a_graph(record):
                 self._forward_again = record.index
             if not self._says_nothing(record):
                 self._follow(record)
@@ -759,11 +759,9 @@ class Flow:
 
     def _is_made_in_backward(self, value: Value) -> bool:
         """code_in_backward_makes_gradients"""
-        if (
-            value.stat.requires_grad
-            or value.writer <= self._forward_again
-            or not self.structure.in_backward(value.writer)
-        ):
+        if value.stat.requires_grad or value.writer <= self._forward_again:
+            return False
+        if not self.structure.in_backward(value.writer):
             return False
         writer = self.records[value.writer]
         if writer.name.kind is not RecordKind.API or value.writer in self.calls:
@@ -914,6 +912,10 @@ def _may_have_become(taken: Sequence[TensorStat]) -> TensorStat:
     """what_was_not_dumped_passes_the_value_on: a result whose size and numbers nobody knows."""
     nan = next((tensor for tensor in taken if tensor.state is ValueState.NAN), None)
     return replace(nan or taken[0], shape=None, state=ValueState.NAN if nan else ValueState.NON_FINITE)
+
+
+def _builds_a_graph(record: Record) -> bool:
+    return record.name.direction is Direction.FORWARD and any(tensor.requires_grad for tensor in record.outputs)
 
 
 def _gives_truth(record: Record) -> bool:
