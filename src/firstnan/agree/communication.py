@@ -25,6 +25,7 @@ One finding for each set of members: the first call in the order of the lowest r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from zlib import crc32
 
 from msgspec import Struct
@@ -44,7 +45,7 @@ from firstnan.answer.model import (
 )
 from firstnan.dump.records import TensorStat
 from firstnan.operators.communication import CallKey, CommCall, group_id, role
-from firstnan.read.fingerprints import UNUSABLE, CallPrints, RankPrints, canonical, column
+from firstnan.read.fingerprints import UNUSABLE, CallPrints, canonical, column
 from firstnan.step.call_series import UNKNOWN_GROUP, Collective, Message, Series, series_of
 
 MOST_LOOKS = 16
@@ -53,7 +54,7 @@ CALL_NAME = "evidence.call_name"
 """Key of the note that says under which name a call stands on another rank."""
 
 
-class _Line(Struct, frozen=True):
+class _Line(Struct, frozen=True, dict=True):
     """The calls of one series on all members, place by place."""
 
     series: Series
@@ -66,6 +67,16 @@ class _Line(Struct, frozen=True):
     length: int
     """Places that are compared."""
 
+    @cached_property
+    def places(self) -> frozenset[int]:
+        """Positions at which digests differ, or a rank contradicts itself."""
+        found = {
+            at
+            for at, values in enumerate(zip(*self.digests.values(), strict=False))
+            if len(set(values)) > 1 and UNUSABLE not in values
+        }
+        return frozenset(found | {at for one in self.members.values() for at in one.inconsistent if at < self.length})
+
 
 def disagreements(
     step: int, replicas: Mapping[int, Replica], sources: Sources, count: Count, before: float
@@ -75,8 +86,12 @@ def disagreements(
     ``before``: calls that the lowest rank makes behind this record are not told, and so not read again.
     """
     found: dict[tuple[int, ...], Disagreement] = {}
-    for line in _lines(replicas, count):
-        finding = _differing(step, line, replicas, sources, count, before)
+    lines = list(_lines(replicas, count))
+    looks = _Looks(step, replicas, sources)
+    if before >= 0:
+        looks.begin(lines)
+    for line in lines:
+        finding = _differing(step, line, looks, count, before)
         known = None if finding is None else found.get(finding.ranks)
         if finding is not None and (known is None or (finding.exec_order or 0) < (known.exec_order or 0)):
             found[finding.ranks] = finding
@@ -221,20 +236,50 @@ def _column(series: Series, rank: int, prints: CallPrints) -> bytes:
     return prints.sent if is_sender else prints.received
 
 
-def _differing(
-    step: int, line: _Line, replicas: Mapping[int, Replica], sources: Sources, count: Count, before: float
-) -> Disagreement | None:
+class _Looks:
+    """Calls that are read again."""
+
+    def __init__(self, step: int, replicas: Mapping[int, Replica], sources: Sources) -> None:
+        self._step = step
+        self._replicas = replicas
+        self._sources = sources
+        self._known: dict[int, Mapping[int, tuple[CommCall, ...]]] = {}
+        """Rank -> place -> the calls there."""
+
+    def begin(self, lines: Sequence[_Line]) -> None:
+        """Reads what decides whether more of each line is read, on each rank at once."""
+        wanted: dict[int, list[int]] = {}
+        for line in lines:
+            at = min(line.places, default=None)
+            if at is not None:
+                lowest = min(line.members)
+                wanted.setdefault(lowest, []).append(line.members[lowest].place(at))
+        for rank, places in wanted.items():
+            self._known[rank] = self._sources.calls(self._step, rank, self._replicas[rank].prints, places)
+
+    def read(self, line: _Line, rank: int, position: int) -> CommCall | None:
+        """The call of a series at this position."""
+        place, keys = line.members[rank].place(position), line.keys[rank]
+        found = self._known.get(rank, {}).get(place)
+        if found is None:
+            prints = self._replicas[rank].prints
+            found = self._sources.calls(self._step, rank, prints, (place,)).get(place, ())
+        own = [call for call in found if CallKey.of(call) in keys]
+        return own[0] if len(own) == 1 else None
+
+
+def _differing(step: int, line: _Line, looks: _Looks, count: Count, before: float) -> Disagreement | None:
     """The first call that differs when it is read again."""
     usable = sum(UNUSABLE not in values for values in zip(*line.digests.values(), strict=False))
     count.leave_out(NotComparable.STALE, line.length - usable)
-    places = sorted(_places(line))[:MOST_LOOKS] if before >= 0 else []
+    places = sorted(line.places)[:MOST_LOOKS] if before >= 0 else []
     lowest = min(line.members)
     for at in places:
-        first = _read(step, lowest, replicas[lowest].prints, line, at, sources)
+        first = looks.read(line, lowest, at)
         if first is not None and first.index > before:
             break
         members = line.members if first is not None else ()
-        calls = {rank: _read(step, rank, replicas[rank].prints, line, at, sources) for rank in members}
+        calls = {rank: looks.read(line, rank, at) for rank in members}
         found = {rank: call for rank, call in calls.items() if call is not None}
         if len(found) < len(line.members):
             count.leave_out(NotComparable.NOT_REACHED, len(places))
@@ -250,23 +295,6 @@ def _differing(
             return _told(step, line, found, tensors, at)
     count.compared += usable
     return None
-
-
-def _places(line: _Line) -> set[int]:
-    """Positions at which digests differ, or a rank contradicts itself."""
-    found = {
-        at
-        for at, values in enumerate(zip(*line.digests.values(), strict=False))
-        if len(set(values)) > 1 and UNUSABLE not in values
-    }
-    return found | {at for one in line.members.values() for at in one.inconsistent if at < line.length}
-
-
-def _read(step: int, rank: int, prints: RankPrints, line: _Line, position: int, sources: Sources) -> CommCall | None:
-    """The call of a series at this position."""
-    place, keys = line.members[rank].place(position), line.keys[rank]
-    own = [call for call in sources.calls(step, rank, prints, (place,)).get(place, ()) if CallKey.of(call) in keys]
-    return own[0] if len(own) == 1 else None
 
 
 def _compared(line: _Line, rank: int, call: CommCall) -> tuple[TensorStat, ...]:

@@ -68,6 +68,8 @@ class Fate(Enum):
     UNUSABLE = "unusable"
     """Open: what was recorded may be an artefact of the dumping tool (an infinite float64 that was narrowed)."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
+
     @property
     def account(self) -> Account:
         """Where such a value stands."""

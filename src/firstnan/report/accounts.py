@@ -29,10 +29,11 @@ def accounts(answers: Sequence[StepAnswer], bad: StepAnswer | None) -> tuple[Acc
     problems: list[Problem] = []
     for answer in answers:
         of_step: dict[Balance, list[int]] = {}
+        begun = {one.rank: one.event.index for one in reversed(answer.spread.outcomes)}
         for rank, summary in sorted(answer.summaries.items()):
             if not summary.tallies:
                 continue
-            settled = [(_fate(tally, summary, answer, bad), tally) for tally in summary.tallies]
+            settled = [(_fate(tally, summary, answer, bad, begun.get(rank)), tally) for tally in summary.tallies]
             for fate, tally in settled:
                 count, example = entries.get((fate, tally.rule), (0, ""))
                 named = f"{summary.label}: {tally.example}" if tally.example else ""
@@ -51,8 +52,8 @@ def accounts(answers: Sequence[StepAnswer], bad: StepAnswer | None) -> tuple[Acc
     return Accounts(whole.total, whole, tuple(listed), tuple(ranks)), problems
 
 
-def _fate(tally: Tally, summary: RankSummary, answer: StepAnswer, bad: StepAnswer | None) -> Fate:
-    begun = next((o.event.index for o in answer.spread.outcomes if o.rank == summary.rank), None)
+def _fate(tally: Tally, summary: RankSummary, answer: StepAnswer, bad: StepAnswer | None, begun: int | None) -> Fate:
+    """``begun``: index of the first event of the rank that is told."""
     follows = answer is bad and begun is not None and tally.first >= begun
     if tally.fate in (Fate.NO_RESULT, Fate.NO_READER) and follows and not tally.own:
         return Fate.CAUSE

@@ -56,6 +56,8 @@ class Ending(Enum):
     BEYOND = "beyond"
     """It was still spreading where the look at this rank ended."""
 
+    __hash__ = object.__hash__  # one object per member; that of Enum is Python, and asked for again and again
+
 
 LIVE_ENDINGS = frozenset({Ending.LOSS, Ending.GRADIENT, Ending.UPDATE, Ending.OUTPUT, Ending.SINK, Ending.CUT})
 

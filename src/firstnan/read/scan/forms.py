@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from firstnan.dump.names import parse_name
 from firstnan.dump.records import Record, RecordKind, RecordName, TensorStat
@@ -31,14 +32,30 @@ _STATISTICS = re.compile(
     _NUMBER + rb',\n +"Min": ' + _NUMBER + rb',\n +"Mean": ' + _NUMBER + rb',\n +"Norm": ' + _NUMBER + rb"(?=[,\n])"
 )
 _NORM = b'"Norm": '
+_COMMA = 0x2C
 _MARKS = b'%d.5,\n"Min": %d.5,\n"Mean": %d.5,\n"Norm": %d.5'
 _WORDS: dict[bytes, Number | None] = {b"true": True, b"false": False, b"null": None}
 _OPENS = b'": {\n'
 
 _Statistics = tuple["Number | None", "Number | None", "Number | None", "Number | None", ValueState]
 """And what Max and Min say."""
-_Place = tuple[TensorStat, int]
-"""A tensor, and which of the text's statistics are its own (-1: it has none)."""
+
+
+class _Place(NamedTuple):
+    """A tensor of a form."""
+
+    at: int
+    """Which of the text's statistics are its own (-1: it has none)."""
+    slot: str
+    dtype: str
+    shape: tuple[int, ...] | None
+    usual: ValueState
+    """Finite or empty."""
+    requires_grad: bool | None
+    stat: TensorStat
+    """As it is, where it has no statistics; without a checksum."""
+
+
 _Key = tuple["bytes | str | bool", ...]
 
 
@@ -64,7 +81,9 @@ def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
     pieces = [first]
     statistics: list[_Statistics] = []
     for part in rest:
-        end = _end_of_statistics(part, 0)
+        end = part.find(b"\n", part.find(_NORM))
+        if part[end - 1 : end] == b",":
+            end -= 1
         known = _KNOWN.statistics_at(part, 0, end, _MAX + part[:end])
         if known is None:
             return parsed(builder, text, index)
@@ -77,12 +96,6 @@ def read(builder: RecordBuilder, text: bytes, index: int) -> Record:
     _KNOWN.expect(written, name, form)
     made = form.filled(name, index, statistics)
     return parsed(builder, text, index) if made is None else made
-
-
-def _end_of_statistics(text: bytes, start: int) -> int:
-    """Where the statistics that begin at this place end: with the value of Norm."""
-    end = text.find(b"\n", text.find(_NORM, start))
-    return end - 1 if text[end - 1 : end] == b"," else end
 
 
 def parsed(builder: RecordBuilder, text: bytes, index: int) -> Record:
@@ -124,14 +137,14 @@ class _Form:
         """The statistics of a record whose text from this place on is of this form; None: it is not."""
         found = []
         known = _KNOWN.statistics
-        last = len(self.pieces) - 1
-        for number, piece in enumerate(self.pieces):
+        *before, behind = self.pieces
+        for piece in before:
             if not text.startswith(piece, at):
                 return None
             at += len(piece)
-            if number == last:
-                break
-            end = _end_of_statistics(text, at)
+            end = text.find(b"\n", text.find(_NORM, at))
+            if text[end - 1] == _COMMA:
+                end -= 1
             lines = text[at:end]
             one = known.get(lines)
             if one is None:
@@ -140,14 +153,14 @@ class _Form:
                     return None
             found.append(one)
             at = end
-        return found if at == len(text) else None
+        return found if len(text) == at + len(behind) and text.endswith(behind) else None
 
     def filled(self, name: RecordName, index: int, found: Sequence[_Statistics]) -> Record | None:
         """The record with these statistics; None where they need a closer look."""
         sides = []
         for places in self.sides:
             tensors = []
-            for stat, at in places:
+            for at, slot, dtype, shape, usual, requires_grad, stat in places:
                 if at < 0:
                     tensors.append(stat)
                     continue
@@ -155,24 +168,10 @@ class _Form:
                 if high is None or low is None:
                     return None
                 if state is ValueState.FINITE:
-                    state = stat.state  # finite or empty
-                else:
-                    if not stat.is_floating or stat.dtype in ("", "float64") or stat.state is ValueState.EMPTY:
-                        return None
-                tensors.append(
-                    TensorStat(
-                        stat.slot,
-                        stat.dtype,
-                        stat.shape,
-                        high,
-                        low,
-                        mean,
-                        norm,
-                        state,
-                        stat.requires_grad,
-                        stat.checksum,
-                    )
-                )
+                    state = usual
+                elif usual is ValueState.EMPTY or dtype in ("", "float64") or not stat.is_floating:
+                    return None
+                tensors.append(TensorStat(slot, dtype, shape, high, low, mean, norm, state, requires_grad))
             sides.append(tuple(tensors))
         inputs, outputs, parameters = sides
         some = self.some
@@ -274,11 +273,15 @@ def _form(text: bytes, pieces: Sequence[bytes]) -> _Form | None:
     some = parsed(RecordBuilder(), _MAX.join(marked), 0)
     places = {(4 * n + 0.5, 4 * n + 1.5, 4 * n + 2.5, 4 * n + 3.5): n for n in range(len(rest))}
     sides = [
-        [(stat, places.pop((stat.max, stat.min, stat.mean, stat.norm), -1)) for stat in side]  # type: ignore[arg-type]
+        [_place(stat, places.pop((stat.max, stat.min, stat.mean, stat.norm), -1)) for stat in side]  # type: ignore[arg-type]
         for side in (some.inputs, some.outputs, some.parameters)
     ]
-    strange = any(at < 0 and not (stat.max is stat.min is None) for side in sides for stat, at in side)
+    strange = any(one.at < 0 and not (one.stat.max is one.stat.min is None) for side in sides for one in side)
     return None if places or strange else _Form(some, sides, pieces)
+
+
+def _place(stat: TensorStat, at: int) -> _Place:
+    return _Place(at, stat.slot, stat.dtype, stat.shape, stat.state, stat.requires_grad, stat)
 
 
 def _tensors(record: Record) -> tuple[TensorStat, ...]:
