@@ -24,6 +24,7 @@ from firstnan.answer.model import (
 )
 from firstnan.dump.problems import ProblemKind
 from firstnan.run import parts, two_stage
+from firstnan.run.dispatch import RankFiles
 from firstnan.show.json import to_dict
 
 STATISTICS = ("Max", "Min", "Mean", "Norm")
@@ -365,6 +366,30 @@ def test_what_a_nan_precedes_is_its_consequence(tmp_path: Path) -> None:
     report = analysed(write(tmp_path, edit=edit))
     assert report.step == 0
     assert report.disagreements == ()
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["the lowest rank", "another rank"])
+def test_calls_behind_a_nan_are_not_read_where_the_first_look_tells_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    def edit(step: int, rank: int, records: Json) -> None:
+        if step == 0:
+            first = next(iter(records))
+            if rank == place:
+                records[first]["output"][0].update(dict.fromkeys(STATISTICS, float("nan")))
+            for name in records:
+                if name.startswith("Distributed.") and rank == 1:
+                    nudge(records[name]["output"][0], "Mean")
+
+    read: list[int] = []
+    whole = RankFiles.calls
+    monkeypatch.setattr(
+        RankFiles, "calls", lambda self, step, rank, *more: read.append(rank) or whole(self, step, rank, *more)
+    )
+    report = analysed(write(tmp_path, edit=edit, steps=1))
+    assert report.step == 0
+    assert report.disagreements == ()
+    assert bool(read) == (place != 0)  # nothing was suspected on the lowest rank: its calls were not followed
 
 
 def test_a_parameter_that_differs_when_the_step_begins_is_no_consequence_of_its_nan(tmp_path: Path) -> None:

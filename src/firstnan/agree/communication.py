@@ -87,9 +87,8 @@ def disagreements(
     """
     found: dict[tuple[int, ...], Disagreement] = {}
     lines = list(_lines(replicas, count))
-    looks = _Looks(step, replicas, sources)
-    if before >= 0:
-        looks.begin(lines)
+    looks = _Looks(step, replicas, sources, before)
+    looks.begin(lines)
     for line in lines:
         finding = _differing(step, line, looks, count, before)
         known = None if finding is None else found.get(finding.ranks)
@@ -239,7 +238,8 @@ def _column(series: Series, rank: int, prints: CallPrints) -> bytes:
 class _Looks:
     """Calls that are read again."""
 
-    def __init__(self, step: int, replicas: Mapping[int, Replica], sources: Sources) -> None:
+    def __init__(self, step: int, replicas: Mapping[int, Replica], sources: Sources, before: float) -> None:
+        self._before = before
         self._step = step
         self._replicas = replicas
         self._sources = sources
@@ -251,11 +251,20 @@ class _Looks:
         wanted: dict[int, list[int]] = {}
         for line in lines:
             at = min(line.places, default=None)
-            if at is not None:
+            if at is not None and not self.is_behind(line, at):
                 lowest = min(line.members)
                 wanted.setdefault(lowest, []).append(line.members[lowest].place(at))
         for rank, places in wanted.items():
             self._known[rank] = self._sources.calls(self._step, rank, self._replicas[rank].prints, places)
+
+    def is_behind(self, line: _Line, position: int) -> bool:
+        """Whether it is known without a look at the file that the lowest rank makes the call behind what is told."""
+        if self._before < 0:
+            return True
+        lowest = min(line.members)
+        keys = line.keys[lowest]
+        index = self._replicas[lowest].index_of(next(iter(keys)), position) if len(keys) == 1 else None
+        return index is not None and index > self._before
 
     def read(self, line: _Line, rank: int, position: int) -> CommCall | None:
         """The call of a series at this position."""
@@ -272,9 +281,11 @@ def _differing(step: int, line: _Line, looks: _Looks, count: Count, before: floa
     """The first call that differs when it is read again."""
     usable = sum(UNUSABLE not in values for values in zip(*line.digests.values(), strict=False))
     count.leave_out(NotComparable.STALE, line.length - usable)
-    places = sorted(line.places)[:MOST_LOOKS] if before >= 0 else []
+    places = sorted(line.places)[:MOST_LOOKS]
     lowest = min(line.members)
     for at in places:
+        if looks.is_behind(line, at):
+            break
         first = looks.read(line, lowest, at)
         if first is not None and first.index > before:
             break

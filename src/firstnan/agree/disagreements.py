@@ -54,7 +54,16 @@ def verdict(disagreements: Sequence[Disagreement], agreement: Agreement) -> Agre
 def replica_of(summary: RankSummary, known: Names) -> Replica:
     """What the comparison needs of one rank; ``known``: names that ranks have in common."""
     table = Table(summary.prints.parameters, known, on_device=summary.prints.on_device)
-    return Replica(summary.rank, summary.prints, table, summary.truncated, summary.has_apis, summary.bytes_read)
+    from_the_first = [window.start for window in summary.windows] == [0]
+    return Replica(
+        summary.rank,
+        summary.prints,
+        table,
+        summary.truncated,
+        summary.has_apis,
+        summary.bytes_read,
+        summary.calls if from_the_first else (),
+    )
 
 
 def compare(

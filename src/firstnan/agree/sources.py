@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from msgspec import Struct
 
 from firstnan.agree.tables import Table
 from firstnan.dump.records import Record
-from firstnan.operators.communication import CommCall
+from firstnan.operators.communication import CallKey, CommCall
+from firstnan.rank.summary import CommFact
 from firstnan.read.fingerprints import OperatorPrints, RankPrints
 
 
@@ -25,6 +27,13 @@ class Replica(Struct, frozen=True):
     has_apis: bool = True
     """False: only modules were dumped (level L0): communication leaves no record."""
     bytes_read: int = 0
+    first_calls: Sequence[CommFact] = ()
+    """The calls that were followed from the first record on, without a gap; none where nothing was suspected."""
+
+    def index_of(self, key: CallKey, position: int) -> int | None:
+        """Index of the record of the call at this position among those of a series; None: it has to be read."""
+        found = (fact.call.index for fact in self.first_calls if CallKey.of(fact.call) == key)
+        return next(islice(found, position, None), None)
 
 
 class Sources(Protocol):
