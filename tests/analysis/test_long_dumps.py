@@ -12,6 +12,7 @@ from random_programs import Program, play, programs
 
 from firstnan.answer.model import Confidence, MechanismKind, Verdict, Where
 from firstnan.dump.folders import RankFolder
+from firstnan.dump.problems import ProblemKind
 from firstnan.dump.records import Record
 from firstnan.operators import table
 from firstnan.rank.in_memory import WholeDump
@@ -274,3 +275,22 @@ def test_what_is_in_flight_is_followed_further(tmp_path: Path) -> None:
         rank.skip(60)
     found = Counting(rank, tmp_path).look()
     assert (len(found), [event.record.name.full for event in found if event.is_open]) == (201, [])
+
+
+@pytest.mark.parametrize("records", [SMALL // 2, LONG, 5000])
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_the_end_is_looked_at_for_a_check(records: int, is_checked: bool, tmp_path: Path) -> None:
+    """However far behind the value the check stands that ended the run; without one nothing shows where it went."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("m", "Keeps", [t(1.0)], []):
+        born = log(rank)
+    rank.skip(records)
+    rank.op("Torch.isnan", [t(NAN if is_checked else 1.0)], [t(True, False, dtype="bool", grad=False)])
+    report = run.analyze(tmp_path)
+    if not is_checked:
+        assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 4)
+        return
+    assert named(report) == [(0, born)]
+    assert ProblemKind.ENDED_AT_CHECK in [problem.kind for problem in report.input.problems]
+    assert the_cause(report).place_confidence is Confidence.POSSIBLE

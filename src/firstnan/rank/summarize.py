@@ -19,7 +19,7 @@ from firstnan.operators.communication import (
     may_be_stale,
     without_stale,
 )
-from firstnan.operators.table import Rulebook, short_api
+from firstnan.operators.table import OperatorKind, Rulebook, short_api
 from firstnan.rank.sides import recorded_sides
 from firstnan.rank.summary import CallWindow, CommFact, ParentsOf, RankSummary, Side, SymptomFact, module_name
 from firstnan.rank.surroundings import neighbours
@@ -28,7 +28,7 @@ from firstnan.rank.surroundings.jumps import jump_inside
 from firstnan.rank.surroundings.run_up import run_up
 from firstnan.rank.suspects import Lookout, saturated
 from firstnan.rank.taint import endings, limits, structure
-from firstnan.rank.taint.def_use import Flow
+from firstnan.rank.taint.def_use import LAST_LOOKS, Flow
 from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.rank.taint.fates import Totals, tallies
@@ -80,6 +80,8 @@ def suspected(
         grows = (
             focus.extend(lengthen=decision.is_blocked) if decision.event is None else focus.widen(decision.event.index)
         )
+        if not grows and decision.event is None and _ends_with_a_check(view, flow):
+            grows = focus.look_at_end(LAST_LOOKS)
         if not grows and not following.corrected(focus.horizon):
             break
         flow, found, events = followed()
@@ -241,6 +243,15 @@ def _brings_masks(call: CommCall) -> bool:
     """Nothing in its result is worse than -Inf: where that is disproved, it is a mask of another rank's making."""
     bad = [tensor.state for tensor in call.received if tensor.state.is_bad]
     return bool(bad) and set(bad) == {ValueState.NEG_INF}
+
+
+def _ends_with_a_check(view: RankView, flow: Flow) -> bool:
+    """Whether the run never came to backward, and looked at a bad value last. Such a record is no suspect."""
+    if flow.structure.last_backward is not None or flow.records.has_end:
+        return False
+    end = view.overview.end
+    looks = (r for r in view.records(end - LAST_LOOKS, end) if flow.book.is_(r.name, OperatorKind.OBSERVER))
+    return any(tensor.state.is_bad for record in looks for tensor in record.inputs)
 
 
 def _ends_blind(view: RankView) -> bool:

@@ -15,6 +15,9 @@ Rules, each tested under its name:
 ``a_window_ends_where_nothing_is_in_flight``
     Narrow windows end a few records behind the last bad value, where all values in the ones before were read and
     dropped so soon; one in which a value may still be read is looked at in its whole length.
+``the_end_is_looked_at_for_a_check``
+    Where nothing matters so far, and the last records look at a bad value (:mod:`.taint.def_use`), these are looked at
+    however far behind the value they stand.
 ``every_series_of_calls_shows_its_first_bad_one``
     The first bad call of each series (API, group, peer) is looked at wherever it stands: it is the one through which
     the value reached the other members.
@@ -146,6 +149,13 @@ class Focus:
         if self.windows == known:
             return False
         self.next = self._next()
+        return True
+
+    def look_at_end(self, count: int) -> bool:
+        """The last records too; False when they are looked at."""
+        if self.windows[-1].stop == self.end:
+            return False
+        self._join(Window(max(self.end - count, self.windows[-1].start), self.end))
         return True
 
     def widen(self, index: int) -> bool:
