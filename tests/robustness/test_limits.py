@@ -370,3 +370,14 @@ def test_reports_do_not_grow_with_the_damage(tmp_path: Path, name: str) -> None:
     assert len(report.contained) <= 100
     assert len(report.collectives) <= 500
     assert len(json.dumps(report.to_dict())) < 2 * MB
+
+
+@pytest.mark.parametrize("count", [250, 1000])
+def test_every_call_that_a_value_enters_is_followed(tmp_path: Path, count: int) -> None:
+    """However many come before the one whose receiver matters."""
+    root = made_sizes.write(tmp_path / "dump", made_sizes.sends(count))
+    report = firstnan.analyze(root, firstnan.Options(jobs=1))
+    assert [(cause.rank, cause.op_name) for cause in report.root_causes] == [
+        (0, f"Distributed.send.{count - 1}.forward")
+    ]
+    assert report.complete

@@ -105,7 +105,7 @@ from firstnan.rank.taint.links import (
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.taint.shelf import SEARCH, Shelf
 from firstnan.rank.taint.structure import Structure
-from firstnan.rank.taint.writers import FiniteWriters
+from firstnan.rank.taint.writers import FiniteWriters, FirstWritten
 
 OVERWRITES = ("__setitem__", "index_put", "copy", "masked_scatter")
 """Operators that write into their first argument."""
@@ -186,6 +186,8 @@ class Flow:
     """What the first call of a module was that is under way, and the index behind it."""
     writers: FiniteWriters | None = None
     """Made when the first one is asked for."""
+    _sizes: tuple[FirstWritten, FirstWritten] | None = None
+    """Of all records, and of those that are no communication; made when the first one is asked for."""
     _norm: Value | None = None
     """The last bad norm of gradients that the step goes on with."""
     _forward_again: int = -1
@@ -254,6 +256,17 @@ class Flow:
             for value in unread
         )
 
+    def was_given(self, size: int | None, before: int, *, computed: bool = False) -> bool:
+        """Whether a record before this index gave a tensor of this size; ``computed``: one that is no communication."""
+        if self._sizes is None:
+            self._sizes = FirstWritten(), FirstWritten()
+            self._measure(self._sizes, self.records)
+        return self._sizes[computed].is_before(before, size)
+
+    def _measure(self, sizes: tuple[FirstWritten, FirstWritten], records: Sequence[Record]) -> None:
+        sizes[0].extend(records)
+        sizes[1].extend(record for record in records if record.index not in self.calls)
+
     def ends_near(self, index: int) -> bool:
         """Whether what stands at this index may be read where nothing was looked at any more."""
         return self.horizon is not None and index >= self.horizon - NEAR
@@ -291,6 +304,8 @@ class Flow:
         self.__dict__.pop("origins", None)
         if self.writers is not None:
             self.writers.extend(records)
+        if self._sizes is not None:
+            self._measure(self._sizes, records)
         if self._first_gradient is None:
             self._first_gradient = self._where_gradients_begin()
         if not is_first:

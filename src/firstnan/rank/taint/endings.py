@@ -39,7 +39,8 @@ READ_SOON = 64
 BLIND_RECORDS = 4
 """So many records without any statistics at the end of a dump are a blanked part, not odd operators."""
 MAX_EVENTS = 400
-"""Most events that go on somewhere and are finished, the first ones; later ones are consequences."""
+"""Most events that go on somewhere and are finished, the first ones, besides the first into each call; later ones are
+consequences."""
 MAX_HARMLESS = 400
 """Most events that end in selection or are not read and are finished, the first ones."""
 MAX_NEXT_CALLS = 64
@@ -122,17 +123,17 @@ def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:
     begun = (as_found(event, flow.book) for event in _kept(flow, found))
     ended = (_finish(flow, event, found, calls, stale) for event in begun)
     events = [replace(event, around=module_around(event, flow.structure, flow.excluded)) for event in ended]
-    return tuple(_with_recompute(flow, event, events) for event in events)
+    return tuple(_with_recompute(flow, events))
 
 
-def left_out(flow: Flow, found: Mapping[int, Outcome]) -> bool:
-    """More than MAX_EVENTS go on, and what can decide stands among the others: none of the first ones matters, or a
-    later one is made of finite values and does."""
-    going = [event for event in flow.events if _goes_on(flow, found[event.index], event)]
-    first, others = going[:MAX_EVENTS], going[MAX_EVENTS:]
+def left_out(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event]) -> bool:
+    """Some that go on are not among ``events``, and what can decide stands among these: none of the kept ones matters,
+    or one of the others is made of finite values and does."""
+    kept = {event.index for event in events}
+    others = [e for e in flow.events if e.index not in kept and _goes_on(flow, found[e.index], e)]
     if not others:
         return False
-    is_settled = any(found[event.index].endings & LIVE_ENDINGS for event in first)
+    is_settled = any(event.is_live for event in events)
     births = (event for event in others if event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD)
     return not is_settled or any(found[event.index].endings & LIVE_ENDINGS for event in births)
 
@@ -151,12 +152,17 @@ def _goes_on(flow: Flow, outcome: Outcome, event: Event) -> bool:
 
 def _kept(flow: Flow, found: Mapping[int, Outcome]) -> Iterator[Event]:
     """The first events that were dropped, and the first of those that were not: what can decide stands among these,
-    however many harmless ones stand before it."""
+    however many harmless ones stand before it. Of those behind them each that is the first to enter a call is kept,
+    since the other members tell whether it matters."""
     harmless = others = 0
+    entered: set[int] = set()
     for event in flow.events:
-        if _goes_on(flow, found[event.index], event):
+        outcome = found[event.index]
+        if _goes_on(flow, outcome, event):
+            calls = {*outcome.calls, event.index} if flow.sends_bad.get(event.index) else outcome.calls
             others += 1
-            if others <= MAX_EVENTS:
+            if others <= MAX_EVENTS or not calls <= entered:
+                entered |= calls
                 yield event
         else:
             harmless += 1
@@ -164,21 +170,25 @@ def _kept(flow: Flow, found: Mapping[int, Outcome]) -> Iterator[Event]:
                 yield event
 
 
-def _with_recompute(flow: Flow, event: Event, events: Sequence[Event]) -> Event:
+def _with_recompute(flow: Flow, events: Sequence[Event]) -> Iterator[Event]:
     """recomputed_forward_feeds_backward: a forward record in the middle of backward (activation checkpointing) is
     read by the backward of its own layer, whose records carry the number of the first, clean call.
 
     Example: ``gelu.2.forward`` (recomputed) gives NaN, then ``linear.3.backward`` makes NaN of a finite gradient.
     """
-    forward = event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD
-    if not forward or event.is_live or not flow.structure.in_backward(event.index) or event.index in flow.closed:
-        return event
-    layer = _outermost_path(flow, event.record)
-    for later in events:
-        born = later.kind is EventKind.BIRTH and later.direction is Direction.BACKWARD
-        if born and later.index > event.index and layer is not None and _outermost_path(flow, later.record) == layer:
-            return replace(event, endings=event.endings | {Ending.GRADIENT})
-    return event
+    last: dict[str | None, int] = {}
+    for event in events:
+        if event.kind is EventKind.BIRTH and event.direction is Direction.BACKWARD:
+            layer = _outermost_path(flow, event.record)
+            last[layer] = max(event.index, last.get(layer, -1))
+    for event in events:
+        forward = event.kind is EventKind.BIRTH and event.direction is Direction.FORWARD
+        is_read = forward and not event.is_live and event.index not in flow.closed
+        if last and is_read and flow.structure.in_backward(event.index):
+            layer = _outermost_path(flow, event.record)
+            if layer is not None and last.get(layer, -1) > event.index:
+                event = replace(event, endings=event.endings | {Ending.GRADIENT})
+        yield event
 
 
 def _outermost_path(flow: Flow, record: Record) -> str | None:

@@ -140,15 +140,13 @@ def _flat_shard(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
     """a_flat_shard_is_a_parameter: what sharded training gathers before it uses its weights."""
     gathers = all(role(call.api).result is Result.GATHERED for call in flow.calls[record.index])
     flat = len(tensor.shape or ()) == 1 and tensor.requires_grad is False
-    made = any(
-        t.numel == tensor.numel for r in flow.records[: record.index] if r.index not in flow.calls for t in r.outputs
-    )
+    made = flat and flow.was_given(tensor.numel, record.index, computed=True)
     return "flat_param" if gathers and flat and not made else None
 
 
 def _was_written(flow: Flow, record: Record, tensor: TensorStat) -> bool:
     """Some earlier record gave a tensor of this size: it may be computed, a frozen weight never is."""
-    return any(t.numel == tensor.numel for r in flow.records[: record.index] for t in r.outputs)
+    return flow.was_given(tensor.numel, record.index)
 
 
 def _is_batch(flow: Flow, event: Event, tensor: TensorStat) -> bool:

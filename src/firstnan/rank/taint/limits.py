@@ -39,7 +39,7 @@ class Limit(Enum):
 def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *, lost_memory: bool) -> Iterator[Limit]:
     """a_limit_is_told_where_it_matters; ``lost_memory``: some records with unfilled memory were not kept."""
     first = next((event for event in events if event.is_live or event.communications), None)
-    if left_out(flow, found):
+    if left_out(flow, found, events):
         yield Limit.EVENTS
     if any(len(event.communications) >= MAX_NEXT_CALLS and not event.is_live for event in events):
         yield Limit.CALLS

@@ -43,6 +43,23 @@ class FiniteWriters:
         return alike if alike >= 0 else None
 
 
+class FirstWritten:
+    """The first record that gave a tensor of some size."""
+
+    def __init__(self) -> None:
+        self._indices: dict[int | None, int] = {}
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """More records, which stand behind the others."""
+        for record in records:
+            for tensor in record.outputs:
+                self._indices.setdefault(tensor.numel, record.index)
+
+    def is_before(self, index: int, size: int | None) -> bool:
+        """Whether one stands before this index."""
+        return self._indices.get(size, index) < index
+
+
 def _add(places: dict[Hashable, list[int]], key: Hashable, index: int) -> None:
     known = places.setdefault(key, [])
     if not known or known[-1] != index:
