@@ -15,7 +15,7 @@ from two_ways import BOOK, scanned, seen, whole, write
 from firstnan.dump.folders import RankFolder
 from firstnan.rank.suspects import Lookout
 from firstnan.read.scan import record_index, search, sweep
-from firstnan.read.scan.lines import Sieve, Spelling
+from firstnan.read.scan.lines import Sieve
 from firstnan.read.scan.places import Places
 from firstnan.read.scan.record_index import BUFFER, Buffer, Doubt, RecordFile
 
@@ -107,26 +107,28 @@ def test_numbers_outside_of_tensors_do_not_stand_for_missing_ones(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("tensors", "told"),
+    ("tensors", "counts"),
     [
-        pytest.param([tensor()], Spelling(0), id="numbers"),
-        pytest.param([tensor(True, False, "torch.bool"), tensor(-3, 1e-5), tensor(0)], Spelling(0), id="of each kind"),
-        pytest.param([tensor(), MASK, tensor(-INF, -INF)], Spelling(0, 3), id="masks"),
-        pytest.param([MASK, tensor(NAN, NAN), tensor(NAN, 1.0)], Spelling(0, 1, 2, 1), id="NaN"),
-        pytest.param([tensor(INF, 1.0)], Spelling(1), id="infinity"),
-        pytest.param([tensor(None, None)], Spelling(2), id="null"),
-        pytest.param([tensor("nan", "nan")], Spelling(2), id="text"),
-        pytest.param([bare(Max=1.0)], Spelling(1), id="no Min"),
-        pytest.param([bare(Min=1.0)], Spelling(1), id="no Max"),
+        pytest.param([tensor()], (0, 0, 0, 0), id="numbers"),
+        pytest.param([tensor(True, False, "torch.bool"), tensor(-3, 1e-5), tensor(0)], (0, 0, 0, 0), id="of each kind"),
+        pytest.param([tensor(), MASK, tensor(-INF, -INF)], (0, 3, 0, 0), id="masks"),
+        pytest.param([MASK, tensor(NAN, NAN), tensor(NAN, 1.0)], (0, 1, 2, 1), id="NaN"),
+        pytest.param([tensor(INF, 1.0)], (1, 0, 0, 0), id="infinity"),
+        pytest.param([tensor(None, None)], (2, 0, 0, 0), id="null"),
+        pytest.param([tensor("nan", "nan")], (2, 0, 0, 0), id="text"),
+        pytest.param([bare(Max=1.0)], (1, 0, 0, 0), id="no Min"),
+        pytest.param([bare(Min=1.0)], (1, 0, 0, 0), id="no Max"),
     ],
 )
-def test_how_values_are_spelled_is_counted(tensors: list[Json], told: Spelling) -> None:
+def test_how_values_are_spelled_is_counted(tensors: list[Json], counts: tuple[int, ...]) -> None:
     content = text({**plain(), "Torch.a.0.forward": forward(tensors)}).encode()
     buffer = Buffer(len(content))
     buffer.data[:] = content
     sieve = Sieve(Lookout(BOOK, 0))
     sieve.check(buffer, 0, len(content))
-    assert sieve.spelling(buffer, 0, len(content)) == told
+    found = sieve.spelling(buffer, 0, len(content))
+    assert (found.others, len(found.negative), found.largest_nan, found.least_nan) == counts
+    assert all(content[place + 3 :].startswith(b'": -Infinity') for place in found.negative)
 
 
 def test_text_that_looks_like_structure_is_text(tmp_path: Path) -> None:

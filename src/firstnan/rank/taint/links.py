@@ -155,14 +155,14 @@ def _is_left_between(structure: Structure, writer: Record, reader: Record) -> bo
 
 def is_at_the_door(structure: Structure, record: Record, tensor: TensorStat) -> bool:
     """An argument that needs no gradient of the outermost module around a record, or of the record itself."""
+    if tensor.requires_grad:  # the module need not be looked for
+        return False
     chain = structure.ancestors(record.name.full)
     if record.name.kind is RecordKind.MODULE:
         chain = (record.name.full, *chain)
     outer = structure.by_name.get(chain[-1]) if chain else None
     given = outer.inputs if outer is not None else ()
-    return not tensor.requires_grad and any(
-        not t.requires_grad and t.state is tensor.state and t.numel == tensor.numel for t in given
-    )
+    return any(not t.requires_grad and t.state is tensor.state and t.numel == tensor.numel for t in given)
 
 
 def is_weight(record: Record, tensor: TensorStat, book: Rulebook) -> bool:

@@ -90,8 +90,8 @@ class Spelling(Struct, frozen=True):
 
     others: int
     """Max and Min that are none of the following, or are absent."""
-    negative: int = 0
-    """``-Infinity``."""
+    negative: tuple[int, ...] = ()
+    """Places of ``-Infinity``."""
     largest_nan: int = 0
     least_nan: int = 0
 
@@ -149,11 +149,21 @@ class Sieve:
         others = 2 * text.count(_DTYPE, start, end) - shadow.count(USUAL, start, end)
         if not others:
             return Spelling(0)
-        negative = shadow.count(NEGATIVE, start, end)
-        if others == negative:
+        negative = self._negative(start, end)
+        if others == len(negative):
             return Spelling(0, negative)
         largest, least = text.count(_MAX_NAN, start, end), text.count(_MIN_NAN, start, end)
-        return Spelling(others - negative - largest - least, negative, largest, least)
+        return Spelling(others - len(negative) - largest - least, negative, largest, least)
+
+    def _negative(self, start: int, end: int) -> tuple[int, ...]:
+        """Places of ``-Infinity`` in a checked part."""
+        find = self._shadow_text.find
+        places = []
+        hit = find(NEGATIVE, start, end)
+        while hit >= 0:
+            places.append(hit)
+            hit = find(NEGATIVE, hit + 1, end)
+        return tuple(places)
 
     def suspect(
         self, buffer: Buffer, start: int, end: int, first: int, spelling: Spelling = UNTOLD
@@ -162,25 +172,27 @@ class Sieve:
         if spelling.is_plain:
             return None
         shadow, text = self._shadow_text, buffer.text
-        has_masks_alone = spelling.is_told and not spelling.largest_nan and not spelling.least_nan
-        unusual = -1 if has_masks_alone else shadow.find(UNUSUAL, start, end)
-        negative = shadow.find(NEGATIVE, start, end)
-        known, index = start, first
-        while unusual >= 0 or negative >= 0:
-            hit = negative if unusual < 0 or 0 <= negative < unusual else unusual
+        is_told = spelling.is_told
+        has_words = not is_told or spelling.largest_nan or spelling.least_nan
+        unusual = shadow.find(UNUSUAL, start, end) if has_words else -1
+        places = spelling.negative if is_told else self._negative(start, end)
+        known, index, at, count = start, first, 0, len(places)
+        while unusual >= 0 or at < count:
+            hit = unusual if at == count or 0 <= unusual < places[at] else places[at]
             begin = _begin(text, start, hit)
             stop = text.find(RECORD, hit, end)
             if stop < 0:
                 stop = end
-            if 0 <= unusual < stop or not self._is_mask(buffer, begin, negative, stop):
+            passed = at
+            while at < count and places[at] < stop:
+                at += 1
+            if 0 <= unusual < stop or not self._is_mask(buffer, begin, places[passed:at], stop):
                 index += text.count(RECORD, known, begin)
                 known = begin
                 if self.watch.is_suspect(read(self.builder, text_of(buffer, begin, stop), index)):
                     return stop, index
             if 0 <= unusual < stop:
                 unusual = shadow.find(UNUSUAL, stop, end)
-            if 0 <= negative < stop:
-                negative = shadow.find(NEGATIVE, stop, end)
         return None
 
     def absent(self, buffer: Buffer, start: int, end: int) -> None:
@@ -257,8 +269,9 @@ class Sieve:
             known = self._operators[stem, last] = _Operator(parsed, role, self.watch.may_saturate(parsed))
         return known
 
-    def _is_mask(self, buffer: Buffer, begin: int, hit: int, stop: int) -> bool:
-        """Settles a record whose only unusual lines are ``"Min": -Infinity``; False: it must be parsed."""
+    def _is_mask(self, buffer: Buffer, begin: int, places: Sequence[int], stop: int) -> bool:
+        """Settles a record whose only unusual lines are ``"Min": -Infinity``, at these places; False: it must be
+        parsed."""
         named = _NAME.match(buffer.data, begin, stop)
         if named is None:
             return False
@@ -275,25 +288,22 @@ class Sieve:
         if not data.startswith(_NO_KWARGS, output - len(_NO_KWARGS)) and text.find(_OUT, begin, stop) >= 0:
             return False
         written: list[float] = []
-        count = 0
-        while 0 <= hit < stop:
+        for hit in places:
             typed = data.rfind(_DTYPE, begin, hit)
             tensor = _MASKED.match(data, typed, stop) if typed >= 0 else None
             largest = float(tensor[2]) if tensor is not None and tensor.end() == hit + _MIN_LINE else math.inf
             if largest in _INFINITE:
                 return False
-            count += 1
             if 0 <= output < hit:
                 written.append(largest)
             elif not watch.knows_mask(largest):
                 return False
-            hit = self._shadow_text.find(NEGATIVE, hit + 1, stop)
-        if written and operator.role is MaskRole.PASSES and count == len(written):
+        if written and operator.role is MaskRole.PASSES and len(places) == len(written):
             return False
         if written:
-            watch.wrote_mask(operator.name, name, written, count)
+            watch.wrote_mask(operator.name, name, written, len(places))
         else:
-            watch.read_mask(name, count)
+            watch.read_mask(name, len(places))
         return True
 
     # -- how many ---------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ RECORD = b'\n  "'
 OUTPUT = b'\n   "output": '
 """The key under which a record's results stand."""
 _OPENS, _EMPTY = b'": {', b'": {}'
-BUFFER = 1 << 19
-"""Bytes that are read at once."""
+BUFFER = 1 << 18
+"""Bytes that are read at once: they and their shadow stay in the cache of a core while they are searched."""
 LONGEST = 64 << 20
 """Bytes of the longest record that is read this way."""
 
