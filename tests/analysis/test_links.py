@@ -214,3 +214,17 @@ def test_what_arrived_may_be_joined_with_a_batch(arrives: bool, tmp_path: Path) 
     ranks = [rank for rank, _ in named(report)]
     assert ranks == ([1] if arrives else [0])
     assert arrives or the_cause(report).op_name == read
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["the same numbers", "others"])
+def test_the_batch_may_be_read_again(again: bool, tmp_path: Path) -> None:
+    """Operators alone: a memory with an infinity is cleaned for the keys, and forgotten for the values, far behind."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.nan_to_num", [t(INF, -2.5, grad=False)], [t(1.0, -2.5, grad=False)])
+    rank.skip(20)
+    read = rank.op("Torch.matmul", [t(0.75, 0.0), t(INF, -2.5 if again else -2.25, grad=False)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (read, Where.INPUT_DATA if again else Where.UNDUMPED_OPERATOR)

@@ -255,3 +255,31 @@ def test_a_limit_that_the_inputs_cannot_reach_is_no_clamp(tmp_path: Path) -> Non
     run = Run()
     run.rank(0).op("Torch.matmul", [h(3.0), h(3.0, shape=(8, 4))], [h(65504.0)])
     assert run.analyze(tmp_path).root_causes == ()
+
+
+STORED = [t(1.0), t(0.0, 0.0, (8,), grad=False), t(1.0, -2.0, (8,), grad=False), t(1.0, 1.0, (8,)), t(0.0, 0.0, (8,))]
+"""Arguments of a normalisation with a stored mean and a negative stored variance."""
+
+
+@pytest.mark.parametrize("operator", ["Functional.batch_norm", "Functional.instance_norm"])
+@pytest.mark.parametrize(
+    ("trains", "eps", "kind"),
+    [(False, 1e-5, Kind.DOMAIN_ERROR), (True, 1e-5, Kind.DIV_BY_ZERO), (False, 3.0, Kind.DIV_BY_ZERO)],
+    ids=["stored", "of the batch", "eps makes it positive"],
+)
+def test_a_negative_stored_variance(operator: str, trains: bool, eps: float, kind: Kind, tmp_path: Path) -> None:
+    """Outside training its root is taken, and that has no value; in training it is only written."""
+    found = why(Call(operator, [*STORED, trains, 0.1, eps], t(NAN)), tmp_path)
+    assert found.kind is kind
+    if kind is Kind.DOMAIN_ERROR:
+        assert (found.confidence, found.explanation.params["value"]) == (CERTAIN, -2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "clamped"),
+    [(h(0.0, -65504.0), False), (h(-65504.0, -65504.0), False), (h(12.0, -65504.0), True), (h(65504.0), True)],
+    ids=["mask", "mask of a forbidden row", "clamped below", "clamped above"],
+)
+def test_the_least_number_of_a_dtype_in_a_mask_was_not_clamped(given: Json, clamped: bool, tmp_path: Path) -> None:
+    found = why(Call("Torch.frob", [h(1.0), given], h(NAN)), tmp_path)
+    assert (found.kind is Kind.SATURATION) is clamped

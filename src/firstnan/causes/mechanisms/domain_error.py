@@ -11,7 +11,8 @@ The recorded Max or Min of the argument is outside the domain and the output is 
 
 ## How to fix it
 Clamp the argument to the domain, `acos(x.clamp(-1, 1))`, and find out why it left it: rounding in a short dtype, a
-variance computed as a difference.
+variance computed as a difference. A running variance is a mean of squares: a negative one was overwritten or loaded
+wrongly.
 """
 
 from __future__ import annotations
@@ -21,17 +22,29 @@ import math
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.operators.table import Computes
+from firstnan.dump.records import TensorStat
+from firstnan.operators.table import Computes, short_api
 from firstnan.rank.taint.events import EventKind
+
+STORED_STATISTICS = frozenset({"batch_norm", "instance_norm"})
+"""Normalisations that use a stored mean and variance outside training."""
+_EPS = ("input_args.7", "input_kwargs.eps")
+_TRAINS = ("input_args.5", "input_kwargs.training", "input_kwargs.use_input_stats")
 
 
 @tried(EventKind.BIRTH, after="log_zero")
 def domain_error(case: Case) -> Mechanism | None:
     """sqrt of a negative number, acos beyond 1, a negative base with a fractional exponent: NaN."""
     argument = next((t for t in case.record.inputs if t.max is not None and t.min is not None), None)
-    if case.is_backward or argument is None or argument.max is None or argument.min is None or not case.gives_nan:
+    if case.is_backward or not case.gives_nan:
         return None
-    low, high = _domain(case)
+    variance = _stored_variance(case)
+    if variance is not None:
+        argument, (low, high) = variance, (0.0, math.inf)
+    else:
+        low, high = _domain(case)
+    if argument is None or argument.max is None or argument.min is None:
+        return None
     beyond = [float(v) for v in (argument.min, argument.max) if v < low or v > high]
     if not beyond:
         return None
@@ -43,6 +56,18 @@ def domain_error(case: Case) -> Mechanism | None:
         value=beyond[0],
         operator=case.api,
     )
+
+
+def _stored_variance(case: Case) -> TensorStat | None:
+    """The running variance that a normalisation of a batch takes the root of, where it is negative beyond any eps that
+    is added to it; in training it is not read."""
+    slots = ("input_args.2", "input_kwargs.running_var")
+    if not case.computes(Computes.NORMALISATION) or short_api(case.record.name) not in STORED_STATISTICS:
+        return None
+    if any(s.value is True and s.slot in _TRAINS for s in case.record.scalars):
+        return None
+    eps = max((s.value for s in case.record.scalars if isinstance(s.value, float) and s.slot in _EPS), default=0.0)
+    return next((t for t in case.record.inputs if t.slot in slots and t.min is not None and t.min < -eps), None)
 
 
 def _domain(case: Case) -> tuple[float, float]:

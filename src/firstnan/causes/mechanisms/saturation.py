@@ -20,7 +20,8 @@ from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.causes.mechanisms.traits import Trait
-from firstnan.dump.values import ValueState, limits
+from firstnan.dump.records import TensorStat
+from firstnan.dump.values import DtypeLimits, ValueState, limits
 from firstnan.rank.taint.events import EventKind
 
 TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED})
@@ -47,7 +48,7 @@ def saturated_input(case: Case) -> Mechanism | None:
     """An input stands exactly at the limit of a narrow dtype: it was clamped there before."""
     for tensor in case.record.inputs:
         limit = limits(tensor.dtype)
-        if limit is None or limit.largest > 1e5:
+        if limit is None or limit.largest > 1e5 or _is_mask(tensor, limit):
             continue
         if limit.largest in (tensor.max, -(tensor.min or 0)):
             return found(
@@ -59,3 +60,8 @@ def saturated_input(case: Case) -> Mechanism | None:
                 dtype=limit.name,
             )
     return None
+
+
+def _is_mask(tensor: TensorStat, limit: DtypeLimits) -> bool:
+    """finfo.min where a position is forbidden, 0 where it is not: the program wrote a mask, nothing was clamped."""
+    return tensor.min == -limit.largest and tensor.max in (0.0, -limit.largest)

@@ -102,6 +102,7 @@ from firstnan.rank.taint.links import (
     may_be_guessed,
     same_values,
 )
+from firstnan.rank.taint.looks import Looks, passes_truth
 from firstnan.rank.taint.record_table import Table
 from firstnan.rank.taint.shelf import SEARCH, Shelf
 from firstnan.rank.taint.structure import Structure
@@ -141,6 +142,7 @@ class Flow:
     island: int = 0
     """Index before which everything is an island of garbage (:mod:`islands`)."""
     legality: Legality = field(init=False)
+    looks: Looks = field(init=False)
     events: list[Event] = field(default_factory=list)
     late: list[Event] = field(default_factory=list)
     """Bad gradients of parameters that no record made; events only when no backward record hands a bad value on."""
@@ -220,6 +222,7 @@ class Flow:
     def __post_init__(self) -> None:
         self.legality = Legality(self.book, is_gradient=self._is_gradient, is_leaf=self.is_leaf)
         self.legality.follows_illegal = self._follows_illegal
+        self.looks = Looks(self.records, self.book)
         self.legality.left_out_around = lambda record: self.structure.left_out_around(record.name.full)
 
     def _is_gradient(self, record: Record) -> bool:
@@ -366,7 +369,7 @@ class Flow:
 
     def _at_the_end(self) -> None:
         """it_ended_because_of_what_it_saw; what only passes the truth on (``any``, ``item``) may stand behind."""
-        for record in reversed(self.records[max(len(self.records) - LAST_LOOKS, 0) :]):
+        for record in islice(self._before_the_end(), LAST_LOOKS):
             if record.name.full in self.excluded or not self.book.is_(record.name, OperatorKind.OBSERVER):
                 return
             bad = [t for t in record.inputs if t.state.is_bad and not self.legality.legal_input(record, t, count=False)]
@@ -379,6 +382,15 @@ class Flow:
                     self._event(record, EventKind.ENTRY, tuple(bad), ())
             if bad:
                 return
+
+    def _before_the_end(self) -> Iterator[Record]:
+        """The last records, the very last first; without those that belong to a look, or only pass truth on."""
+        for index in range(len(self.records) - 1, -1, -1):
+            record = self.records.get(index)
+            if record is None:
+                return
+            if index not in self.looks.indices and not passes_truth(record):
+                yield record
 
     def _rule_out(self, record: Record) -> None:
         bad = [tensor for tensor in record.outputs if tensor.state.is_bad]
@@ -439,6 +451,8 @@ class Flow:
         if self.book.is_(record.name, OperatorKind.OBSERVER) or (not calls and _only_looks(record)):
             return
         given = written_tensors(record, calls)
+        if not calls and self.looks.is_one(record):
+            return
         if self._patched:
             self._proven(record, taken)
         if not record.outputs and short_api(record.name) in PARTIAL_OVERWRITES:

@@ -7,6 +7,8 @@ Rules, each tested under its name:
     Input data is an argument of the outermost module that needs no gradient; not where modules alone are recorded and
     one before took in finite data and gave a tensor of this size; what the module that opens the pass takes in was
     made by none, whatever an earlier micro-batch gave.
+``the_batch_may_be_read_again``
+    ... and the same numbers of the same shape once more, further on: a mask or a memory that every layer reads.
 ``a_weight_that_was_finite_here_is_written_here``
     A parameter that an earlier call of the same module read finite in this step is no parameter that was bad before:
     an update within the step wrote it (two optimizers, a local step before ranks average).
@@ -17,18 +19,21 @@ Rules, each tested under its name:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, Result, role
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, short_api
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.events import Event, Origin
-from firstnan.rank.taint.links import is_at_the_door
+from firstnan.rank.taint.events import Event, EventKind, Origin
+from firstnan.rank.taint.links import is_at_the_door, same_values
 from firstnan.rank.taint.writers import FiniteWriters
 
 NEAR_FORWARD = 64
 """Records within which the batch of a later micro-batch reaches the model."""
+MAX_EARLIER = 32
+"""Entries before one among which the same value of the batch is looked for, from the first one on."""
 FIRST_RECORDS = 8
 """The batch is read by the first few records of a pass."""
 
@@ -62,7 +67,8 @@ def origin_of(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin,
     excluded = _excluded_writer(flow, event)
     if excluded is not None:
         return Origin.BETWEEN_RECORDS, None, excluded
-    if record.name.direction is Direction.FORWARD and any(_is_batch(flow, event, t) for t in event.bad_inputs):
+    is_forward = record.name.direction is Direction.FORWARD
+    if is_forward and any(_is_batch(flow, event, t) or _is_read_again(flow, event, t) for t in event.bad_inputs):
         return Origin.INPUT_DATA, None, None
     writer = _finite_writer(flow, record.index, event.bad_inputs)
     if writer is None and record.index == 0:
@@ -165,6 +171,19 @@ def _is_batch(flow: Flow, event: Event, tensor: TensorStat) -> bool:
         return opens_micro_batch(flow, event) or not _comes_from_a_sibling(flow, outer, tensor)
     updates = flow.structure.in_update(record.name.full) or not leads_to_forward(flow, record)
     return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def _is_read_again(flow: Flow, event: Event, tensor: TensorStat) -> bool:
+    """the_batch_may_be_read_again"""
+    if tensor.requires_grad is not False or event.index in flow.calls:
+        return False
+    earlier = (e for e in flow.events if e.kind is EventKind.ENTRY and e.index < event.index)
+    return any(
+        known.shape == tensor.shape and same_values(known, tensor) and _is_batch(flow, one, known)
+        for one in islice(earlier, MAX_EARLIER)
+        for known in one.bad_inputs
+        if one.direction is Direction.FORWARD
+    )
 
 
 def leads_to_forward(flow: Flow, record: Record) -> bool:

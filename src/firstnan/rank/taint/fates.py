@@ -137,6 +137,8 @@ def _of_record(flow: Flow, record: Record, outcome: Outcome | None, event: Event
         return _Known(Fate.RULE, rule.name)
     if record.index in flow.unfilled:
         return _Known(Fate.MEMORY)
+    if record.index in flow.looks.indices:
+        return _Known(Fate.LOOKED_AT)
     if outcome is None:
         return _Known(Fate.CAUSE) if record.name.kind is RecordKind.PARAMETERS_GRAD else None
     endings = outcome.endings if event is None else event.endings | outcome.endings
@@ -165,7 +167,7 @@ def _unread(flow: Flow, index: int) -> _Known:
 
 def _legal(flow: Flow, record: Record, tensor: TensorStat, own: _Known | None) -> _Known | None:
     """A value that stands in no chain, or is legal."""
-    if own is not None and own.fate in (Fate.REJECTED, Fate.RULE):
+    if own is not None and own.fate in (Fate.REJECTED, Fate.RULE, Fate.LOOKED_AT):
         return own
     if flow.book.is_(record.name, OperatorKind.INITIALISER) and own is not None and own.fate is Fate.CAUSE:
         return own  # somebody read the memory before it was written
