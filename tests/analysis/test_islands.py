@@ -8,6 +8,8 @@ import pytest
 from made_runs import INF, NAN, Rank, Run, batch, t, the_cause
 
 from firstnan.answer.model import Report, Verdict
+from firstnan.dump.problems import ProblemKind
+from firstnan.rank.taint.limits import Limit
 
 
 def stage(rank: Rank, read: object, given: object, factor: object = 1.0) -> str:
@@ -65,11 +67,13 @@ def operators(rank: Rank, read: object, gain: object, given: object) -> str:
     return name
 
 
-def pipeline_of_operators(tmp_path: Path, gain: object, given: object, *, fed: object) -> tuple[Report, str]:
+def pipeline_of_operators(
+    tmp_path: Path, gain: object, given: object, *, fed: object, metadata: int = 1
+) -> tuple[Report, str]:
     """The last of two stages at level L1: metadata, a trial with its backward, the first tensor, the stage."""
     run = Run()
     first, last = run.rank(0), run.rank(1)
-    for rank, call in ((first, "send"), (last, "recv")):
+    for rank, call in metadata * ((first, "send"), (last, "recv")):
         rank.comm(call, [batch(1.0, shape=(1,), dtype="int64") if call == "send" else None, 1 - rank.number], {}, {})
     tried = operators(last, t(1e31), t(1e30), t(INF, 0.0))
     last.backward(tried, [t(1.0, 1.0)], [t(NAN)])
@@ -83,6 +87,23 @@ def pipeline_of_operators(tmp_path: Path, gain: object, given: object, *, fed: o
 def test_the_same_operators_run_again_where_no_module_is_recorded(tmp_path: Path) -> None:
     report, _ = pipeline_of_operators(tmp_path, t(1.0), t(2.0), fed=t(1.0))
     assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 0)
+
+
+def test_the_first_tensor_is_found_behind_any_number_of_other_messages(tmp_path: Path) -> None:
+    report, _ = pipeline_of_operators(tmp_path, t(1.0), t(2.0), fed=t(1.0), metadata=100)
+    assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 0)
+
+
+@pytest.mark.parametrize("most", [2, 1024])
+def test_a_trial_that_is_not_recognised_is_told(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where what it repeats is not looked for to the end, its garbage is taken for real, and the limit is named."""
+    monkeypatch.setattr("firstnan.rank.taint.islands.MAX_BEHIND", most)
+    report, _ = pipeline_of_operators(tmp_path, t(1.0), t(2.0), fed=t(1.0))
+    told = [problem.detail for problem in report.input.problems if problem.kind is ProblemKind.LIMIT]
+    if most == 2:
+        assert (report.verdict, report.complete, told) == (Verdict.ANOMALY, False, [Limit.TRIAL.value])
+    else:
+        assert (report.verdict, report.complete, told) == (Verdict.CLEAN, True, [])
 
 
 def test_a_fault_behind_them_is_found(tmp_path: Path) -> None:
@@ -240,6 +261,23 @@ def test_what_a_stage_did_on_its_own_batch_is_no_trial(tmp_path: Path) -> None:
     born = tried_stage(last, batch(1.0, 0.0), t(1.0, 0.0), t(INF, 0.0))
     last.recv(t(NAN), 0)
     tried_stage(last, t(NAN), t(NAN), t(NAN))
+    assert (1, born.replace("forward", "backward")) in [(c.rank, c.op_name) for c in run.analyze(tmp_path).root_causes]
+
+
+@pytest.mark.parametrize("before", [0, 1500])
+def test_what_a_stage_did_on_what_the_rank_made_is_no_trial(before: int, tmp_path: Path) -> None:
+    """However many records stand before the one that made it."""
+    shape = (3, 5)
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    last.skip(before)
+    last.op("Torch.mul", [t(1.0, shape=shape)], [t(1.0, 0.0, shape=shape)])
+    for rank in (first, last):
+        rank.all_reduce(t(1.0), t(2.0), (0, 1))
+    first.send(t(NAN, shape=shape), 1)
+    born = tried_stage(last, t(1.0, 0.0, shape=shape), t(1.0, 0.0), t(INF, 0.0))
+    last.recv(t(NAN, shape=shape), 0)
+    tried_stage(last, t(NAN, shape=shape), t(NAN), t(NAN))
     assert (1, born.replace("forward", "backward")) in [(c.rank, c.op_name) for c in run.analyze(tmp_path).root_causes]
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, batch, p2p_op, t, the_cause
+from made_runs import INF, NAN, Rank, Run, batch, named, p2p_op, t, the_cause
 
 from firstnan.answer.model import Report, Verdict
 from firstnan.rank.taint.limits import Limit
@@ -140,6 +140,34 @@ def test_minus_inf_that_was_forgotten_is_told(most: int, monkeypatch: pytest.Mon
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     report = run.analyze(tmp_path)
     assert (report.exit_code, told(report)) == ((4, [Limit.ILLEGAL.value]) if most == 0 else (0, []))
+
+
+@pytest.mark.parametrize("is_faulty", [True, False])
+def test_masks_that_were_forgotten_change_nothing(
+    is_faulty: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What reads them is looked at more closely, and judged by the same rules."""
+    run = Run()
+    rank = run.rank(0)
+    for number in range(1, 40):
+        mask = t(float(number), -INF)
+        rank.op("Tensor.masked_fill", [t(float(number)), -INF], [mask])
+        with rank.module("attention", "Scores", [t(1.0)], [t(float(number), -INF)]):
+            rank.op("Torch.add", [mask, t(0.0)], [mask])
+    for number in range(1, 40):
+        rank.op("Functional.softmax", [t(float(number), -INF)], [t(1.0, 0.0)])
+    if is_faulty:
+        faulty(rank)
+    else:
+        loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    reports = []
+    for most in (4096, 1):
+        monkeypatch.setattr("firstnan.rank.suspects.MAX_MASKS", most)
+        reports.append(run.analyze(tmp_path))
+    kept, forgot = ((r.verdict, r.exit_code, named(r), r.accounts, r.contained, told(r)) for r in reports)
+    assert kept == forgot
+    assert kept[0] is (Verdict.ANOMALY if is_faulty else Verdict.CLEAN)
 
 
 @pytest.mark.parametrize("is_faulty", [True, False])

@@ -12,7 +12,7 @@ from firstnan.dump import ranges
 from firstnan.operators import table
 from firstnan.rank import summarize, suspects, window
 from firstnan.rank.surroundings import neighbours
-from firstnan.rank.taint import def_use, endings, legality, shelf
+from firstnan.rank.taint import def_use, endings, islands, legality, shelf
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -47,6 +47,7 @@ LIMITS = {
     "writers of the very same values that one read is linked to": def_use.LINKS,
     "earlier values among which the writer of one read is searched": shelf.SEARCH,
     "-Inf values that are no masks and are known again after a cast": legality.MAX_ILLEGAL,
+    "records behind the first message in which a trial on garbage is recognised": islands.MAX_BEHIND,
     "rounds in which stale results are left out": second_pass.ROUNDS,
     "earlier receives of one rank that are looked at for a bad value that no record wrote": second_pass.MOST_RECEIVES,
     "earlier receives whose result may be stale": endings.PENDING_CALLS,

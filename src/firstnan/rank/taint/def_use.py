@@ -139,6 +139,8 @@ class Flow:
     """Index from which on bad values were not looked at; None: all of them were."""
     beginning: Beginning | None = None
     """What the rank does before it exchanges a tensor with a peer."""
+    untold_trial: int | None = None
+    """Index before which everything may be an island: what it repeats was not looked for to the end."""
     island: int = 0
     """Index before which everything is an island of garbage (:mod:`islands`)."""
     legality: Legality = field(init=False)
@@ -416,6 +418,7 @@ class Flow:
         at_top = message not in self.calls or self.structure.module_of(self.records[message].name.full) is None
         if at_top and self.events:
             self._leave(self.beginning.trial(self.structure, self.events[0].record), message)
+            self.untold_trial = message if self.beginning.left_out else None
         self.beginning = None
 
     def _is_behind_trials(self, last: Event) -> bool:

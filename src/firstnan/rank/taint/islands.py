@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from itertools import islice
 
 from firstnan.dump.records import Direction, Record, RecordKind
 from firstnan.dump.values import ValueState, magnitude
@@ -33,10 +32,9 @@ from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKind, is_communication, kinds
 from firstnan.rank.taint.structure import Structure
 
-MAX_CALLS = 64
-"""Calls of the beginning of a run among which the first message of a tensor is looked for."""
-MAX_OPERATORS = 32
-"""Operators of a trial that are looked for behind it; fewer than :data:`MIN_OPERATORS` different ones prove nothing."""
+ENOUGH_OPERATORS = 32
+"""So many operators in a row that come again are the same program; fewer than :data:`MIN_OPERATORS` different ones
+prove nothing."""
 MIN_OPERATORS = 2
 MAX_BEHIND = 1024
 """Records behind the first message among which they are looked for."""
@@ -65,6 +63,8 @@ class Beginning:
         self._view = view
         self.end = _first_message(view)
         """Index of that message; None: there is none, or it holds something bad that the rank sends."""
+        self.left_out = False
+        """What a trial would have repeated was not found, and not looked for to the end."""
 
     def trial(self, structure: Structure, first: Record) -> Trial:
         """Whether the outermost module around a bad record, or the operators around it, run again behind the first
@@ -91,19 +91,26 @@ class Beginning:
         message = self._view.records(end, end + 1)[0]
         brought = {tensor.numel for tensor in message.outputs if tensor.is_floating}
         read = {next((tensor.numel for tensor in one.inputs if tensor.is_floating), None) for one in again}
-        made = {
-            t.numel for r in self._view.records(0, min(first.index, MAX_BEHIND)) for t in r.outputs if t.is_floating
-        }
-        return taken.numel in brought and read == {taken.numel} and taken.numel not in made
+        is_like_it = taken.numel in brought and read == {taken.numel}
+        return is_like_it and not any(
+            taken.numel in self._given_in(at, first.index) for at in range(0, first.index, MAX_BEHIND)
+        )
+
+    def _given_in(self, start: int, end: int) -> set[int | None]:
+        """Sizes that some records gave."""
+        records = self._view.records(start, min(start + MAX_BEHIND, end))
+        return {tensor.numel for record in records for tensor in record.outputs if tensor.is_floating}
 
     def _operators_repeat(self, first: Record, end: int) -> Trial:
         before = self._view.records(max(0, first.index - MAX_BEHIND), min(end, first.index + MAX_BEHIND))
-        tried = _around(before, first.index)[:MAX_OPERATORS]
-        behind = [r for r in self._view.records(end, min(end + MAX_BEHIND, self._view.overview.end)) if _computes(r)]
+        tried = _around(before, first.index)[:ENOUGH_OPERATORS]
+        last = self._view.overview.end
+        behind = [r for r in self._view.records(end, min(end + MAX_BEHIND, last)) if _computes(r)]
         names, wanted = [_operator(record) for record in behind], [_operator(record) for record in tried]
         if len(set(wanted)) < MIN_OPERATORS:
             return Trial.NO
         starts = [at for at in range(len(names) - len(wanted) + 1) if names[at : at + len(wanted)] == wanted]
+        self.left_out = not starts and end + MAX_BEHIND < last
         return self._judged(tried[0], [behind[at] for at in starts], end)
 
 
@@ -146,7 +153,7 @@ def _first_message(view: RankView) -> int | None:
     held = view.calls()
     found = [kinds(like) for like in held.likes]
     messages = (at for at, kind in enumerate(held.kind_of) if not found[kind] <= {CallKind.COLLECTIVE})
-    for at in islice(messages, MAX_CALLS):
+    for at in messages:
         record = held.record(at)
         if any(t.is_floating for t in (*record.inputs, *record.outputs)):
             sent = [t for t in record.inputs if t.is_floating] if CallKind.SEND in found[held.kind_of[at]] else []

@@ -34,6 +34,8 @@ class Limit(Enum):
     """:data:`suspects.MAX_GARBAGE`."""
     ILLEGAL = "-Inf values that are no masks and are known again after a cast"
     """:data:`legality.MAX_ILLEGAL`."""
+    TRIAL = "records behind the first message in which a trial on garbage is recognised"
+    """:data:`islands.MAX_BEHIND`."""
 
 
 def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *, lost_memory: bool) -> Iterator[Limit]:
@@ -51,6 +53,8 @@ def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *
         yield Limit.LINKS
     if flow.unsearched is not None and flow.unsearched < first.index:
         yield Limit.SEARCH
+    if flow.untold_trial is not None and first.index < flow.untold_trial:
+        yield Limit.TRIAL
     unknown = first.kind is EventKind.ENTRY and first.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP)
     if unknown and len(first.pending) == PENDING_CALLS:
         yield Limit.PENDING
