@@ -82,6 +82,18 @@ def test_forward_never_writes_gradient_of_an_activation_from_that_of_a_parameter
     assert [e.kind for e in found] == [EventKind.ENTRY]
 
 
+def test_a_module_reads_its_own_weights(tmp_path: Path) -> None:
+    """A GRU without a record of its kernel, which older versions dump between views that have one."""
+    run = Run()
+    rank = run.rank(0)
+    with rank.module("rnn", "GRU", [t(1.0)], [t(NAN)], {"weight_hh_l0": t(NAN, shape=(8, 8))}) as module:
+        rank.op("Tensor.view_as", [t(1.0), t(1.0)], [t(1.0)])
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where) == (module, Where.PARAMETER)
+
+
 def test_closed_inside_module(tmp_path: Path) -> None:
     """What was written inside a module with a finite output stays there; the NaN outside has another writer."""
     run = Run()

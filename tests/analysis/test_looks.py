@@ -76,6 +76,21 @@ def test_a_selection_for_the_eye_closes_nothing(tmp_path: Path) -> None:
     assert named(run.analyze(tmp_path)) == [(0, born)]
 
 
+@pytest.mark.parametrize("views", [False, True], ids=["few records", "all records"])
+@pytest.mark.parametrize("checked", [True, False], ids=["a check before", "printed alone"])
+def test_what_printed_it_is_not_the_check(checked: bool, views: bool, tmp_path: Path) -> None:
+    """An evaluation prints weights with the NaN of a padded row, which it has replaced: it ended as it should."""
+    run = Run()
+    rank = run.rank(0)
+    truth = t(True, False, dtype="bool", grad=False)
+    rank.op("Torch.softmax", [t(1.0), -1], [t(NAN)])
+    rank.op("Torch.nan_to_num", [t(NAN)], [t(1.0, 0.0)])
+    if checked:
+        rank.op("Tensor.__eq__", [t(NAN), t(NAN)], [truth])
+    printed(rank, views=views)
+    assert run.analyze(tmp_path).exit_code == (1 if checked else 0)
+
+
 def filtered(tmp_path: Path, *, into_loss: bool) -> Report:
     """The finite elements are picked out, and their mean is the result."""
     run = Run()

@@ -66,6 +66,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     A bad gradient that a module's backward takes in, and whose own parameters have one too, is not dropped by a finite
     gradient of its input: the parameters stand in ``parameters_grad``, right before it or, without a number, anywhere
     (dump format, section 8).
+``a_module_reads_its_own_weights``
+    ... and where nothing bad was written inside although the module's own parameter is bad, something without a record
+    read that: the kernel of a GRU, between views that have records.
 ``module_repeats``
     A module's record repeats values written inside it; it is an event of its own only when nothing bad was
     written inside.
@@ -640,8 +643,12 @@ class Flow:
         for value in sources:
             self._link(value.writer, record.index)
         if not sources:
+            weights = [tensor for tensor in record.parameters if tensor.state.is_bad]
+            self.illegal[record.index] = (*self.illegal[record.index], *weights)
             if bad_in:
                 self._read(record, bad_in, bad_out, sending=False)
+            elif weights:
+                self._read(record, weights, bad_out, sending=False)
             else:
                 self._event(record, EventKind.BIRTH, (), bad_out)
         for tensor in bad_out:

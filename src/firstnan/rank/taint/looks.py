@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import OperatorKind, Rulebook
+from firstnan.rank.taint.links import same_values
 from firstnan.rank.taint.record_table import Table
 
 _CHOICES = (OperatorKind.CARRIER, OperatorKind.SELECTOR)
+CHOOSING = 8
+"""Records between a view for a selection and the selection itself."""
 LONGEST = 256
 """Most records behind a selection that are looked at; so many that read only its elements are a print of whole
 numbers, which looks at each."""
@@ -36,14 +39,55 @@ class Looks:
         """a_selection_for_the_eye"""
         if record.index in self.indices:
             return True
-        selects = record.name.kind is RecordKind.API and self.book.is_(record.name, OperatorKind.SELECTOR)
-        if not selects or record.name.direction is not Direction.FORWARD or not record.outputs:
+        is_call = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
+        if not is_call or not record.outputs:
+            return False
+        if self.book.is_(record.name, OperatorKind.CARRIER):
+            return self._is_made_flat(record)
+        if not self.book.is_(record.name, OperatorKind.SELECTOR):
             return False
         if any(t.requires_grad or t.state.is_bad for t in record.outputs):
             return False
         chain = self._chain(record)
-        self.indices |= chain
+        if chain:
+            self.indices |= chain | self._choosing(record)
         return bool(chain)
+
+    def _is_made_flat(self, view: Record) -> bool:
+        """A view that only a selection for the eye reads, and the checks before it that choose."""
+        for index in range(view.index + 1, view.index + 1 + CHOOSING):
+            later = self.records.get(index)
+            if later is None:
+                return False
+            if passes_truth(later) or self.book.is_(later.name, OperatorKind.OBSERVER):
+                continue
+            numbers = [tensor for tensor in later.inputs if tensor.is_floating]
+            same = any(n.shape == t.shape and same_values(n, t) for n in numbers for t in view.outputs)
+            if not same or self.book.is_(later.name, OperatorKind.CARRIER) or not self.is_one(later):
+                return False
+            self.indices.add(view.index)
+            return True
+        return False
+
+    def _choosing(self, record: Record) -> set[int]:
+        """What told right before a selection which elements to take: so many checks as there are truth values to join.
+
+        They belong to the look: what a run ended because of is a check before it.
+        """
+        found: set[int] = set()
+        missing = 1
+        for index in range(record.index - 1, -1, -1):
+            earlier = self.records.get(index)
+            if earlier is None or not missing:
+                break
+            if passes_truth(earlier):
+                missing += len(earlier.inputs) - 1
+            elif self.book.is_(earlier.name, OperatorKind.OBSERVER):
+                missing -= 1
+            else:
+                break
+            found.add(index)
+        return found
 
     def _chain(self, record: Record) -> set[int]:
         """The selection and all that reads its results, directly or not; empty where somebody else uses them."""
