@@ -258,10 +258,13 @@ class ScannedDump:
         if missing and len(known) > MAX_KEPT:
             known.clear()
             missing = wanted
+        first = stop = 0
         for index in missing:
-            buffer, region, begins = self._at(index)
-            at = index - region.first
-            end = begins[at + 1] if at + 1 < len(begins) else region.size
+            if not first <= index < stop:
+                buffer, region, begins = self._at(index)
+                first, stop = region.first, region.first + len(begins)
+            at = index - first
+            end = begins[at + 1] if index + 1 < stop else region.size
             known[index] = read(self._builder, text_of(buffer, begins[at], end), index)
         return [known[index] for index in wanted]
 
