@@ -162,3 +162,27 @@ def test_an_open_value_is_not_told_as_contained(tmp_path: Path) -> None:
     report = run.analyze(tmp_path)
     assert [one.op_name for one in report.contained] == [dropped]
     assert fates(report) == {Fate.NO_READER: 1, Fate.SELECTED: 2}
+
+
+def late(rank: Rank, case: str) -> None:
+    """A step with finite gradients, and an infinite scalar behind backward."""
+    number = batch(100.0, 100.0, shape=())
+    loss = rank.op("Torch.mean", [t(1.0)], [t(100.0, 100.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    if case == "of a tensor":
+        rank.op("Torch.norm", [batch(1e30)], [batch(INF, INF, shape=())])
+        return
+    rank.op("Torch.exp", [number], [batch(INF, INF, shape=())])
+    if case == "read":
+        rank.op("Tensor.mul", [batch(1.0), batch(INF, INF, shape=())], [batch(INF)])
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"), [("unread", Verdict.CLEAN), ("read", Verdict.ANOMALY), ("of a tensor", Verdict.ANOMALY)]
+)
+def test_a_scalar_of_scalars_behind_backward_is_a_metric(case: str, verdict: Verdict, tmp_path: Path) -> None:
+    run = Run()
+    late(run.rank(0), case)
+    report = run.analyze(tmp_path)
+    assert report.verdict is verdict
+    assert not report.complete or verdict is Verdict.ANOMALY

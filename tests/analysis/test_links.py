@@ -228,3 +228,103 @@ def test_the_batch_may_be_read_again(again: bool, tmp_path: Path) -> None:
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.where) == (read, Where.INPUT_DATA if again else Where.UNDUMPED_OPERATOR)
+
+
+def test_the_nearest_of_what_looks_alike(tmp_path: Path) -> None:
+    """A perplexity that nothing reads, and a maximum that is infinite too: who reads an infinite number reads the
+    nearest."""
+    run = Run()
+    rank = run.rank(0)
+    number = batch(INF, INF, shape=())
+    rank.op("Torch.exp", [batch(100.0, 100.0, shape=())], [number])
+    square = rank.op("Torch.square", [t(1e25)], [t(INF)])
+    rank.op("Tensor.amax", [t(INF)], [number])
+    rank.op("Tensor.__truediv__", [t(1.0), number], [t(0.0)])
+    rank.op("Tensor.mul", [t(1.0), number], [t(INF)])
+    loss = rank.op("Torch.mean", [t(INF)], [t(INF, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert the_cause(run.analyze(tmp_path)).op_name == square
+
+
+# --- values that nothing tells apart ---------------------------------------------------------------------------------
+
+NUMBER = batch(NAN, NAN, shape=())
+
+
+def noise(rank: Rank) -> str:
+    """log(-1) of a number, which nothing reads."""
+    return rank.op("Torch.log", [batch(-1.0, -1.0, shape=())], [NUMBER])
+
+
+def broken(rank: Rank) -> tuple[str, str]:
+    """A loss of 0 / 0, and its backward."""
+    mean = rank.op("Tensor.__truediv__", [batch(0.0, shape=()), batch(0.0, shape=())], [NUMBER])
+    loss = rank.op("Tensor.mul", [NUMBER, t(1.0, shape=())], [t(NAN, shape=())])
+    return mean, loss
+
+
+def test_what_nothing_tells_apart_proves_no_birth(tmp_path: Path) -> None:
+    """A NaN that was read, another one behind it, and a call that takes in one of them."""
+    run = Run()
+    rank = run.rank(0)
+    mean, loss = broken(rank)
+    rank.backward(loss, [t(1.0, shape=())], [t(NAN, shape=())])
+    noise(rank)
+    rank.all_reduce(NUMBER, NUMBER, (0, 1))
+    run.rank(1).op("Torch.relu", [t(1.0)], [t(1.0)])
+    assert (0, mean) in named(run.analyze(tmp_path))
+    assert "Torch.log.0.forward" not in [name for _, name in named(run.analyze(tmp_path))]
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_graph_has_no_gap(grad: bool, tmp_path: Path) -> None:
+    """Behind a NaN with a graph stands one without: who reads one with a graph reads the first."""
+    run = Run()
+    rank = run.rank(0)
+    value = t(NAN, shape=(), grad=grad)
+    root = rank.op("Tensor.__truediv__", [t(0.0, shape=()), t(0.0, shape=())], [t(NAN, shape=())])
+    log = noise(rank)
+    loss = rank.op("Tensor.mul", [value, t(1.0, shape=())], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=())])
+    assert the_cause(run.analyze(tmp_path)).op_name == (root if grad else log)
+
+
+@pytest.mark.parametrize("shape", [(), (4, 8)])
+def test_a_guess_does_not_cross_backward(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """An infinity of forward that nothing reads, and a gradient that is infinite behind backward."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        unrecorded(rank, "Torch.cat")
+        rank.op("Torch.exp", [batch(100.0, 100.0, shape=shape)], [batch(INF, INF, shape=shape)])
+        loss = rank.op("Torch.mean", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+        rank.all_reduce(batch(INF, 1.0, shape=(64,)), batch(INF, 1.0, shape=(64,)), (0, 1))
+    causes = run.analyze(tmp_path).root_causes
+    assert {cause.op_name for cause in causes} == {"Distributed.all_reduce.0.forward"}
+
+
+def test_a_guess_explains_nothing_before_it(tmp_path: Path) -> None:
+    """The norm of bad gradients reads an infinite number as the perplexity is one; the gradients stand before it."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.op("Torch.exp", [batch(100.0, 100.0, shape=())], [batch(INF, INF, shape=())])
+        loss = rank.op("Torch.mean", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+        rank.all_reduce(batch(INF, 1.0), batch(INF, 1.0), (0, 1))
+        rank.op("Torch.norm", [batch(INF, 1.0)], [batch(INF, INF, shape=())])
+        rank.op("Tensor.add", [batch(INF, INF, shape=()), 1e-6], [batch(INF, INF, shape=())])
+    causes = run.analyze(tmp_path).root_causes
+    assert {cause.op_name for cause in causes} == {"Distributed.all_reduce.0.forward"}
+
+
+def test_a_module_gives_the_last_of_what_looks_alike(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    bad = rank.op("Torch.log", [t(-1.0, -2.0)], [t(NAN)])
+    with rank.module("head", "Head", [t(NAN)], [t(NAN, shape=())]):
+        noise(rank)
+        loss = rank.op("Torch.mean", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert the_cause(run.analyze(tmp_path)).op_name == bad

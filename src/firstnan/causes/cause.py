@@ -204,11 +204,12 @@ def _place_confidence(event: Event, mechanism: Mechanism) -> Confidence:
 
 
 def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
-    """A cause that hangs on a guess is possible at most, and one behind a record without statistics likely, whatever
-    the numbers prove of the record itself."""
+    """A cause that hangs on a guess is possible at most; one behind a record without statistics, or whose value was
+    only on its way when the run ended, is likely at most, whatever the numbers prove of the record itself."""
     if event.guess is not None:
         return replace(mechanism, confidence=Confidence.POSSIBLE)
-    if event.blind is not None and mechanism.confidence is Confidence.CERTAIN:
+    is_open = event.blind is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}
+    if is_open and mechanism.confidence is Confidence.CERTAIN:
         return replace(mechanism, confidence=Confidence.LIKELY)
     return mechanism
 

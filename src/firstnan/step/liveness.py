@@ -12,6 +12,8 @@ Rules, each tested under its name:
 ``sure_links_beat_guesses``
     An event whose value goes on only by a guessed link gives way to a birth with clean inputs whose value goes on by
     sure ones.
+``a_guess_explains_nothing_before_it``
+    What stands before the record that a guessed link leads to is not made by the value that is guessed to go there.
 ``in_flight_beats_set_aside``
     Where the run ended, what some operator may have taken in once more gives way to what certainly was on its way: a
     value of which every reader has a finite result to one that nobody read, and both to one that reached something.
@@ -92,7 +94,8 @@ def first_live(
             and _goes_on_by_itself(event, summary.rank, summaries, matching)
         )
         evidence = _evidence(event)
-        if matters and (first is None or (evidence > most and (first.is_trial or _begins_here(event)))):
+        begins = first is None or first.is_trial or _begins_here(event) or _stands_before_the_guess(event, first)
+        if matters and begins and evidence > most:
             first, most = event, evidence
             if evidence == _MOST or event.kind is EventKind.RECEIVE:
                 break
@@ -106,6 +109,11 @@ def _evidence(event: Event) -> tuple[bool, bool, int]:
     """Whether it is no trial, whether the way on is sure, and how much shows that the value went on at all."""
     strength = 2 if event.goes_on else 1 if event.endings & {Ending.UNREAD, Ending.BEYOND} else 0
     return not event.is_trial, event.guess is None, strength
+
+
+def _stands_before_the_guess(event: Event, first: Event) -> bool:
+    """a_guess_explains_nothing_before_it"""
+    return first.guess is not None and event.kind is EventKind.ENTRY and event.index < first.guess.index
 
 
 def _begins_here(event: Event) -> bool:

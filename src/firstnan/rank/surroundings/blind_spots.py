@@ -90,7 +90,9 @@ class BlindSpots:
             return None
         if event.kind is EventKind.ENTRY:
             return self._written(event, event.bad_inputs)
-        if event.record.name.full in self._flow.structure.inner:
+        structure = self._flow.structure
+        is_around = structure.inferred and structure.has_apis and event.record.name.kind is RecordKind.MODULE
+        if is_around or event.record.name.full in structure.inner:
             spot = self._written(event, event.bad_outputs)
             return spot if spot is not None and self._is_inside(spot.record, event.record) else None
         twin = event.forward_twin
@@ -107,6 +109,9 @@ class BlindSpots:
         return self._spot(same) if same is not None and same < event.index else None
 
     def _is_inside(self, record: Record, module: Record) -> bool:
+        """Where construct.json does not tell, what stands directly before the module's record."""
+        if self._flow.structure.inferred:
+            return record.index == module.index - 1
         return module.name.full in self._flow.structure.ancestors(record.name.full)
 
     def _spot(self, index: int, *, is_writer: bool = False) -> BlindSpot:

@@ -42,6 +42,16 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``overwritten_in_part``
     ``x[mask] = 0`` with a NaN in x drops what the mask selects; that nothing was left is proven by the next record that
     reads a finite tensor of that size.
+``the_nearest_of_what_looks_alike``
+    Of several writers of nothing but Inf the nearest is the reader's, and the others are guesses.
+``what_nothing_tells_apart_proves_no_birth``
+    A birth of NaN behind a NaN of the same size that was read: which of the two the next reader takes in is open,
+    so that the birth reaches it by a guess.
+``a_graph_has_no_gap``
+    Who reads a tensor that requires a gradient reads it of a record whose result requires one, where there is one; a
+    number that nothing else tells apart, of no other.
+``a_guess_does_not_cross_backward``
+    What was computed before backward is not guessed to be in what ranks reduce behind it.
 ``a_blind_record_between``
     Where a record without statistics gave a tensor of this size in between, that NaN is the earlier one is a guess.
 ``negation_has_no_record``
@@ -187,6 +197,8 @@ class Flow:
     """Size -> the last record that gave a tensor of this size without statistics"""
     guesses: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of writer and reader whose link is no more than a guess."""
+    _births: set[int] = field(default_factory=set)
+    """Records that made a bad value of what was not."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
     _call: tuple[Trial, int] | None = None
@@ -502,9 +514,9 @@ class Flow:
 
     def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
         writers: list[Value] = []
-        sizes = Counter(t.numel for t in bad_in if t.state is ValueState.NAN)
+        sizes = Counter(t.numel for t in bad_in if not is_distinct(t))
         for tensor in bad_in:
-            writers += self._writers(record, tensor, nans=sizes[tensor.numel])
+            writers += self._writers(record, tensor, alike=sizes[tensor.numel])
         live = [w for w in writers if not w.uninitialised]
         unfilled = bool(writers) and not live and short_api(record.name) in VIEWS
         surely = [w for w in live if (w.writer, record.index) not in self.guesses]
@@ -642,6 +654,7 @@ class Flow:
             sources = []
         for value in sources:
             self._link(value.writer, record.index)
+        self._doubt_all_but_the_last(record, bad_out, sources)
         if not sources:
             weights = [tensor for tensor in record.parameters if tensor.state.is_bad]
             self.illegal[record.index] = (*self.illegal[record.index], *weights)
@@ -655,6 +668,18 @@ class Flow:
             result = self._write(record, tensor)
             if sources and record.index not in self.calls:
                 inside.repeated_by(result, sources)
+
+    def _doubt_all_but_the_last(self, record: Record, bad_out: Sequence[TensorStat], sources: Sequence[Value]) -> None:
+        """the_nearest_of_what_looks_alike, inside a module: as many as its results of this size."""
+        if not self.structure.has_apis:
+            return  # what puts several values together has no record
+        blurred = [tensor for tensor in bad_out if not is_distinct(tensor)]
+        left = Counter(tensor.numel for tensor in bad_out)
+        for value in sorted(sources, key=lambda value: -value.order):
+            size = value.stat.numel
+            left[size] -= 1
+            if left[size] < 0 and any(size == t.numel and same_values(value.stat, t) for t in blurred):
+                self.guesses.add((value.writer, record.index))
 
     def _is_blind_inside(self, record: Record, bad_out: Sequence[TensorStat], sources: Sequence[Value]) -> bool:
         """a_blind_record_between: what a module gave has the size of a result without statistics inside, and nothing
@@ -815,24 +840,23 @@ class Flow:
             self.structure.in_backward(record.index) and self.structure.is_outside_forward(record.name.full)
         )
 
-    def _writers(self, record: Record, tensor: TensorStat, nans: int = 1) -> list[Value]:
-        """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at."""
+    def _writers(self, record: Record, tensor: TensorStat, alike: int = 1) -> list[Value]:
+        """nearest_open_writer; at most LINKS writers are linked, and SEARCH values are looked at.
+
+        ``alike``: so many arguments of this size hold nothing that tells them apart.
+        """
         size = tensor.numel
-        same: list[Value] = []
-        is_nan = tensor.state is ValueState.NAN
-        for value in self._by_size[size].latest():
-            if same_values(value.stat, tensor) and self._readable(record, value):
-                if not is_nan and len(same) == LINKS:
-                    self.unlinked = value.writer if self.unlinked is None else min(self.unlinked, value.writer)
-                    break
-                same.append(value)
-                if is_nan and len(same) == nans:
-                    break
+        same = self._same(record, tensor, alike, graph=True)
+        if not same and (is_distinct(tensor) or size != 1):
+            same = self._same(record, tensor, alike, graph=False)
         if same:
             exact = [v for v in same if v.stat.shape == tensor.shape]
             blind = self._blind.get((record.name.direction, size), -1)
-            for value in exact or same:
-                if not is_distinct(tensor) and (blind > value.writer or self._is_far(record, value)):
+            for place, value in enumerate(exact or same):
+                if is_distinct(tensor):
+                    break
+                is_guess = place >= alike or blind > value.writer or self._is_far(record, value)
+                if is_guess or self._has_a_double(record, value):
                     self.guesses.add((value.writer, record.index))
             return exact or same
         mirrored = self._mirrored(record, tensor)
@@ -841,10 +865,39 @@ class Flow:
         carried = self._carried_out(record, tensor)
         return carried or self._guessed(record, tensor)
 
+    def _same(self, record: Record, tensor: TensorStat, alike: int, *, graph: bool) -> list[Value]:
+        """Values with the same numbers, the nearest first; ``graph``: a_graph_has_no_gap."""
+        same: list[Value] = []
+        is_nan, has_graph = tensor.state is ValueState.NAN, graph and bool(tensor.requires_grad)
+        for value in self._by_size[tensor.numel].latest():
+            if has_graph and value.stat.requires_grad is False:
+                continue
+            if same_values(value.stat, tensor) and self._readable(record, value):
+                if not is_nan and len(same) == LINKS:
+                    self.unlinked = value.writer if self.unlinked is None else min(self.unlinked, value.writer)
+                    break
+                same.append(value)
+                if is_nan and len(same) == alike:
+                    break
+        return same
+
+    def _has_a_double(self, record: Record, value: Value) -> bool:
+        """what_nothing_tells_apart_proves_no_birth"""
+        if value.writer not in self._births:
+            return False
+        for other in self._by_size[value.stat.numel].latest():
+            is_used = other.readers or self.records[other.writer].name.full in self.structure.losses
+            if other.writer < value.writer and is_used and not self._is_swallowed(other):
+                return same_values(other.stat, value.stat) and self._readable(record, other)
+        return False
+
     def _is_far(self, record: Record, value: Value) -> bool:
         """Many records behind its writer, or behind backward although that stands before it."""
+        return record.index - value.writer > NEAR or self._crosses(record, value)
+
+    def _crosses(self, record: Record, value: Value) -> bool:
         crosses = self.structure.after_backward(record.index) and not self._reads_gradients(self.records[value.writer])
-        return record.index - value.writer > NEAR or (crosses and value.writer < (self.structure.first_backward or 0))
+        return crosses and value.writer < (self.structure.first_backward or 0)
 
     def _mirrored(self, record: Record, tensor: TensorStat) -> list[Value]:
         """negation_has_no_record: the nearest value whose negation this one is."""
@@ -860,8 +913,10 @@ class Flow:
         for value in self._values.latest():
             if gradient and (value.writer in self.calls or not value.backward):
                 continue  # what forward communication and code in backward made has the shape it had
-            if value.uninitialised or not self._readable(record, value):
+            if value.uninitialised or not self._readable(record, value) or self._crosses(record, value):
                 continue
+            if tensor.requires_grad and value.stat.requires_grad is False and value.stat.numel == 1:
+                continue  # a_graph_has_no_gap
             gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
             arrived = bool(self.receives_bad.get(value.writer)) and not value.readers
@@ -931,6 +986,8 @@ class Flow:
     ) -> None:
         if not self.structure.has_apis and (not self.events or self._is_behind_trials(self.events[-1])):
             self._call = end_of_call(self.structure, record)
+        if kind is EventKind.BIRTH:
+            self._births.add(record.index)
         self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
 
 

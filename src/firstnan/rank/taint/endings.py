@@ -6,6 +6,9 @@ A value that every reader drops (``where``, a saturating function) ends in ``SEL
 ``an_unread_scalar_is_a_metric``
     In a run without backward (evaluation), a scalar that needs no gradient, was made of finite values and is read by
     nobody is a metric: open, and no output of the model.
+``a_scalar_of_scalars_behind_backward_is_a_metric``
+    ... and behind backward, outside the optimizer and clipping, one that was made of finite scalars alone (a perplexity
+    of the loss); what is made of gradients or weights takes tensors.
 ``a_cast_to_integers_drops``
     What a cast without a record turned into the largest or smallest integer is none any more: the next reader of that
     size shows it (the buckets of relative positions, log(0) among them).
@@ -284,7 +287,7 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
         is_gradient = name.kind is RecordKind.PARAMETERS_GRAD or record.index in flow.spoils
         return Ending.GRADIENT if is_gradient else None
     if structure.after_backward(record.index) or structure.in_update(name.full):
-        return Ending.UPDATE
+        return None if _is_late_metric(flow, record) else Ending.UPDATE
     if record.index in structure.tops:
         return None if _is_metric(flow, record) else Ending.OUTPUT
     return None
@@ -298,6 +301,19 @@ def _is_metric(flow: Flow, record: Record) -> bool:
     is_scalar = bool(given) and all(t.shape == () and t.requires_grad is False for t in given)
     taken = [tensor for tensor in record.inputs if tensor.is_floating]
     return is_scalar and bool(taken) and all(tensor.state is ValueState.FINITE for tensor in taken)
+
+
+def _is_late_metric(flow: Flow, record: Record) -> bool:
+    """a_scalar_of_scalars_behind_backward_is_a_metric."""
+    if record.index in flow.calls or flow.structure.in_update(record.name.full):
+        return False
+    if any((record.index, reader) not in flow.guesses for reader in flow.readers.get(record.index, ())):
+        return False
+    tensors = [tensor for tensor in (*record.inputs, *record.outputs) if tensor.is_floating]
+    if record.name.kind is not RecordKind.API or not all(t.shape == () and t.requires_grad is False for t in tensors):
+        return False
+    taken = [tensor for tensor in record.inputs if tensor.is_floating]
+    return bool(record.outputs and taken) and all(tensor.state is ValueState.FINITE for tensor in taken)
 
 
 def _unread(flow: Flow, record: Record) -> Ending:
