@@ -173,3 +173,51 @@ def _free_shape(data: dict[str, Json], number: int) -> tuple[int, int]:
     while 11 * columns in taken:
         columns += 1
     return 11, columns
+
+
+PLACES = ("start", "forward", "loss", "backward", "update", "end")
+"""Where a number may be computed, outside of all modules."""
+NUMBERS: tuple[tuple[str, float, float], ...] = (
+    ("Torch.exp", 100.0, INF),
+    ("Torch.log", -1.0, NAN),
+    ("Torch.log", 0.0, -INF),
+)
+"""Operator, argument, result."""
+
+
+def put_number(folder: Path, place: str, chance: random.Random) -> bool:
+    """Puts one number that is not finite and that nothing reads into one rank's dump: a perplexity, an entropy.
+
+    False: the file cannot be rewritten, holds no operators, or its operators end before its records do.
+    """
+    path = folder / "dump.json"
+    try:
+        document = json.loads(path.read_bytes())
+        construct = json.loads((folder / "construct.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    names = list(document["data"])
+    if not names or any(name.endswith(".debug") for name in names):
+        return False
+    if not any(name.split(".")[0] in ("Torch", "Tensor", "Functional") for name in names):
+        return False
+    if place == "end" and names[-1].split(".")[0] in ("Module", "Cell"):
+        return False
+    backward = [at for at, name in enumerate(names) if ".backward" in name] or [len(names)]
+    at = {
+        "start": 0,
+        "forward": chance.randrange(1, max(2, backward[0])),
+        "loss": backward[0],
+        "backward": chance.choice(backward),
+        "update": backward[-1] + 1,
+        "end": len(names),
+    }[place]
+    api, argument, result = chance.choice(NUMBERS)
+    added = f"{api}.{_FIRST_CALL + chance.randrange(1000)}.forward"
+    record = _record([tensor(argument, argument, ())], [tensor(result, result, ())])
+    items = list(document["data"].items())
+    document["data"] = dict([*items[:at], (added, record), *items[at:]])
+    construct[added] = None
+    path.write_text(json.dumps(document, indent=1))
+    (folder / "construct.json").write_text(json.dumps(construct, indent=1))
+    return True

@@ -109,6 +109,17 @@ def test_an_unread_value_never_changes_a_cause(case: Case, copy: Path) -> None:
     same(analyze(copy), before(case))
 
 
+@pytest.mark.parametrize("place", harmless.PLACES)
+def test_an_unread_number_never_changes_a_cause(case: Case, copy: Path, place: str) -> None:
+    """Wherever it is computed outside of the modules: before, between and behind the passes."""
+    has_statistics(case)
+    chance = random.Random(f"{case.name} {place}{SEED}")
+    changed = [harmless.put_number(folder, place, chance) for folder in folders(copy)]
+    if not any(changed):
+        pytest.skip("no place for it")
+    same(analyze(copy), before(case))
+
+
 # --- cuts ------------------------------------------------------------------------------------------------------------
 
 
