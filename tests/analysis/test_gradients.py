@@ -167,3 +167,23 @@ def test_clipping_scales_every_gradient(numbered: bool, tmp_path: Path) -> None:
     report = run.analyze(tmp_path)
     assert named(report) == [(0, name)]
     assert "evidence.forward_twin" not in {note.key for note in report.root_causes[0].evidence}
+
+
+@pytest.mark.parametrize("penalty", [True, False])
+def test_a_second_backward_writes_over_the_first(penalty: bool, tmp_path: Path) -> None:
+    """A gradient penalty with a root of zero: the judge's records show the NaN of the second backward in the place
+    of the first, before the derivative of the root. Where the sum gave the judge a bad gradient, that came first."""
+    run = Run()
+    rank = run.rank(0)
+    judge = rank.op("Torch.sigmoid", [t(2.0)], [t(0.9)])
+    total = rank.op("Torch.sum", [t(0.9)], [t(3.0, shape=())])
+    rank.backward(total, [t(1.0, shape=())], [t(1.0, 1.0) if penalty else t(NAN)])
+    judged = rank.backward(judge, [t(NAN)], [t(NAN)])
+    root = rank.op("Torch.sqrt", [t(1.0, 0.0, (4,))], [t(1.0, 0.0, (4,))])
+    loss = rank.op("Torch.mean", [t(1.0, 0.0, (4,))], [t(0.5, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(0.25, 0.25, (4,))])
+    derived = rank.backward(root, [t(0.25, 0.25, (4,))], [t(INF, 0.125, (4,))])
+    rank.all_reduce(t(NAN), t(NAN))
+    cause = run.analyze(tmp_path).root_causes[0]
+    assert cause.op_name == (derived if penalty else total.replace("forward", "backward"))
+    assert judged

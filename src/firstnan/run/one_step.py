@@ -51,7 +51,9 @@ def _judge(
     from firstnan.causes import cause as root_cause
     from firstnan.step import undecided as doubt
     from firstnan.step.spread import spread
+    from firstnan.step.trials import with_trials
 
+    summaries = with_trials(summaries)
     spreading = doubt.settle(spread(summaries, matching))
     causes = root_cause.root_causes(step, summaries, matching, spreading, book, alone=alone, left_out=left_out)
     undecided = doubt.is_only_undecided(spreading)

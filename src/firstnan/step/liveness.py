@@ -106,9 +106,11 @@ _LEAST, _MOST = (False, False, 0), (True, True, 2)
 
 
 def _evidence(event: Event) -> tuple[bool, bool, int]:
-    """Whether it is no trial, whether the way on is sure, and how much shows that the value went on at all."""
+    """Whether it is no trial and not of a second backward (:mod:`firstnan.rank.taint.gradients`), whether the way on is
+    sure, and how much shows that the value went on at all."""
+    is_first = not event.is_trial and not event.is_later
     strength = 2 if event.goes_on else 1 if event.endings & {Ending.UNREAD, Ending.BEYOND} else 0
-    return not event.is_trial, event.guess is None, strength
+    return is_first, event.guess is None, strength
 
 
 def _stands_before_the_guess(event: Event, first: Event) -> bool:

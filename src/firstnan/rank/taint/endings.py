@@ -32,7 +32,7 @@ from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.entries import leads_to_forward, opens_micro_batch, origin_of
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
-from firstnan.rank.taint.gradients import Producers
+from firstnan.rank.taint.gradients import Producers, shows_a_second_run
 from firstnan.rank.taint.module_dumps import module_around
 
 INTEGER_LIMITS = frozenset({2**31 - 1, 2**31, 2**63 - 1, 2**63})
@@ -245,6 +245,7 @@ def _finish(
         after_backward=_reads_gradients(flow, event),
         module=structure.module_path(event.record.name.full),
         is_trial=event.is_trial and origin is not Origin.PARAMETER,
+        is_later=event.kind is EventKind.ENTRY and not forward and shows_a_second_run(flow, event.record),
     )
 
 

@@ -166,6 +166,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """The records that passed the largest finite input on to this one, earliest first."""
     earlier: tuple[Earlier, ...] = ()
     """Records with NaN or Inf before this one that are not the cause, for whoever finds them first."""
+    is_later: bool = False
+    """Entries in backward: what the record shows came behind what stands after it (:mod:`gradients`)."""
     is_trial: bool = False
     """Made of absurd numbers in a first call that looks like a trial on uninitialised memory (:mod:`islands`)."""
     blind: BlindSpot | None = None

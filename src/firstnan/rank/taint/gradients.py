@@ -7,11 +7,16 @@ Rules, each tested under its name:
     of them alone is read by nobody. It goes to the backward of the operator that gave the tensor.
     Example: ``q = add(p, 1e-5)``, then ``mul(q, log(q))``: ``mul.backward`` and ``log.backward`` both end in
     ``add.backward``.
+``a_second_backward_writes_over_the_first``
+    A gradient penalty runs backward through what ran backward already: the same records show their second run in the
+    place of the first. A bad gradient that comes in although everything that read the forward result handed back a
+    finite one is of the second run: what began behind it came first.
 """
 
 from __future__ import annotations
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
+from firstnan.dump.values import ValueState
 from firstnan.rank.taint.def_use import Flow
 
 NEAR = 200
@@ -52,6 +57,29 @@ class Producers:
             if api and any(_is_same(given, tensor) for given in record.outputs):
                 return record
         return None
+
+
+def shows_a_second_run(flow: Flow, record: Record) -> bool:
+    """a_second_backward_writes_over_the_first."""
+    twin = flow.structure.twin(record)
+    if twin is None or record.name.kind is not RecordKind.API:
+        return False
+    given = [tensor for tensor in twin.outputs if tensor.is_floating]
+    consumers = [
+        reader
+        for reader in flow.records[twin.index + 1 : flow.structure.first_backward or 0]
+        if reader.name.kind is RecordKind.API and reader.name.direction is Direction.FORWARD
+        if any(_is_same(tensor, one) for tensor in reader.inputs for one in given)
+    ]
+    turned = [flow.records.by_name.get(one.name.full.replace(".forward", ".backward")) for one in consumers]
+    sizes = {tensor.numel for tensor in given}
+    return bool(turned) and all(
+        one is not None
+        and one.index < record.index
+        and any(tensor.numel in sizes for tensor in one.outputs)
+        and all(tensor.state is ValueState.FINITE for tensor in one.outputs if tensor.is_floating)
+        for one in turned
+    )
 
 
 def _is_same(one: TensorStat, other: TensorStat) -> bool:
