@@ -43,6 +43,7 @@ from firstnan.answer.model import (
     NotComparable,
     Note,
 )
+from firstnan.dump.groups import as_group
 from firstnan.dump.records import TensorStat
 from firstnan.operators.communication import CallKey, CommCall, group_id, role
 from firstnan.read.fingerprints import UNUSABLE, CallPrints, canonical, column
@@ -99,7 +100,7 @@ def disagreements(
 
 def by_series(replicas: Mapping[int, Replica], count: Count) -> dict[Series, dict[int, list[CallPrints]]]:
     """The calls whose results must be the same: series -> rank -> its calls (more than one: two names of a group)."""
-    world = tuple(sorted(replicas))
+    world = as_group(sorted(replicas))
     world_id = group_id(world)
     found: dict[Series, dict[int, list[CallPrints]]] = {}
     for rank in world:

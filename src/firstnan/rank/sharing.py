@@ -86,7 +86,10 @@ class Sharing:
         return replace(record, op_name=name, module=module, dtype=dtype)
 
     def _tensor(self, stat: TensorStat) -> TensorStat:
-        return replace(stat, slot=self._one(stat.slot), dtype=self._one(stat.dtype), shape=self._one(stat.shape))
+        slot, dtype, shape = self._one(stat.slot), self._one(stat.dtype), self._one(stat.shape)
+        if slot is stat.slot and dtype is stat.dtype and shape is stat.shape:
+            return stat  # of a form that was seen before
+        return replace(stat, slot=slot, dtype=dtype, shape=shape)
 
     def _prints(self, prints: RankPrints) -> RankPrints:
         parameters = prints.parameters

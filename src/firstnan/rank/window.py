@@ -28,6 +28,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -53,9 +54,6 @@ TAIL = 256
 HEAD = 128
 """First records of a rank whose calls name other ranks, where nothing is suspected."""
 
-
-MOST_GROUPS = 256
-"""Groups of which the ranges are kept."""
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last of each (:func:`firstnan.dump.ranges.packed`)."""
@@ -272,37 +270,19 @@ class CallLog:
         return any(key.knowledge is GroupKnowledge.UNKNOWN for keys in self._keys for key in keys)
 
 
-class _Groups:
-    """Ranges of the groups of this process.
-
-    A group of all ranks stands in the calls of every one of them: what comes of it is kept by the object, since even a
-    hash goes through all of its members.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[tuple[int, ...], Ranges]] = {}
-
-    def ranges(self, group: tuple[int, ...]) -> Ranges:
-        known = self._known.get(id(group))
-        if known is None:
-            if len(self._known) >= MOST_GROUPS:
-                self._known.clear()
-            known = self._known[id(group)] = group, packed(rank for rank in group if rank >= 0)
-        return known[1]
-
-
-_GROUPS = _Groups()
-
-
 def _is_any_in(places: Sequence[int], window: Window) -> bool:
     at = bisect_left(places, window.start)
     return at < len(places) and places[at] < window.stop
 
 
+@lru_cache(maxsize=256)
+def _ranges(group: tuple[int, ...]) -> Ranges:
+    return packed(rank for rank in group if rank >= 0)
+
+
 def _named(call: CommCall) -> Ranges:
     others = [(rank, rank) for rank in (call.peer, call.root) if rank is not None and rank >= 0]
-    group = _GROUPS.ranges(call.group) if call.group else ()
-    return (*group, *others)
+    return (*(_ranges(call.group) if call.group else ()), *others)
 
 
 def ranks_at_the_ends(view: RankView) -> Ranges:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from firstnan.dump.groups import as_group
 from firstnan.dump.problems import BLIND
 from firstnan.operators.communication import CallKey, CallKind, GroupKnowledge, group_id
 from firstnan.rank.summary import RankSummary
@@ -63,7 +64,7 @@ def _group_key(call: CallKey, world: tuple[int, ...]) -> GroupKey:
 @lru_cache(maxsize=4096)
 def _ordered(group: tuple[int, ...]) -> tuple[int, ...]:
     """The sorted ranks of a group: one object for all its members."""
-    return tuple(sorted(group))
+    return as_group(sorted(group))
 
 
 def _label(call: CallKey, world: tuple[int, ...], world_id: str) -> str:

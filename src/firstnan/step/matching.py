@@ -33,6 +33,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from firstnan.answer.model import MatchState
+from firstnan.dump.groups import as_group
 from firstnan.dump.ranges import unpacked
 from firstnan.operators.communication import CallKey, group_id, role
 from firstnan.rank.summary import CommFact, RankSummary
@@ -117,7 +118,7 @@ def world_of(summaries: Iterable[RankSummary], known_ranks: Iterable[int]) -> tu
     for first in (0, min(everyone, default=0)):
         if everyone and max(everyone) + 1 - first <= 2 * len(everyone):
             everyone |= set(range(first, max(everyone) + 1))
-    return tuple(sorted(everyone))
+    return as_group(sorted(everyone))
 
 
 def match(summaries: Mapping[int, RankSummary], world: tuple[int, ...]) -> Matching:

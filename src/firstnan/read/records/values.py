@@ -18,6 +18,7 @@ import sys
 from enum import Enum
 from functools import lru_cache
 
+from firstnan.dump.groups import as_group
 from firstnan.dump.records import GroupRef, PeerOp, Scalar, TensorStat
 from firstnan.dump.values import INFINITE, Number, ValueState, judge, normalise_dtype, parse_number
 
@@ -323,7 +324,7 @@ def _is_leaf(value: dict[str, object]) -> bool:
 
 def _ranks(raw: object) -> tuple[int, ...] | None:
     if type(raw) is list and raw and set(map(type, raw)) == {int} and min(raw) >= 0:
-        return tuple(raw)
+        return as_group(raw)
     return None
 
 

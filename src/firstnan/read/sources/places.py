@@ -8,6 +8,7 @@ behind its name.
 from __future__ import annotations
 
 import io
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -65,13 +66,14 @@ _LOCAL = _Local()
 _CACHED = 16
 """Compressed files of which the marks are kept."""
 _LIKE_ARCHIVES = (".tar", ".tgz", ".tzst", ".zip", ".gz", ".zst")
+_MAY_BE_INSIDE = re.compile(r"\.(?:tar|tgz|tzst|zip|gz|zst)(?:[/\\]|$)", re.IGNORECASE)
 
 
 def source_of(path: Path) -> Source:
     """Where a path leads."""
     if is_remote(path):
         return _of_remote(path)
-    if any(part.lower().endswith(_LIKE_ARCHIVES) for part in path.parts):
+    if _MAY_BE_INSIDE.search(str(path)):
         from firstnan.read.sources import archives
 
         outer, _ = archives.split(path)
