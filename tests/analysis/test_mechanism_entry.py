@@ -22,6 +22,24 @@ def entered(path: Path, writer: Json, read: Json, operator: str = "Torch.mul") -
     return the_cause(run.analyze(path))
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [(t(2.0), Kind.BAD_PARAMETER), (t(2.0, shape=(4, 2, 1)), Kind.BAD_PARAMETER), (t(2.0, shape=(8, 1)), Kind.UNKNOWN)],
+    ids=["no vector", "as many elements", "a vector"],
+)
+@pytest.mark.parametrize("shape", [(8,), (1, 8)])
+def test_a_spread_vector_is_a_weight(given: Json, kind: Kind, shape: tuple[int, ...], tmp_path: Path) -> None:
+    """``weight * x`` of a normalisation that is written out, in a dump without modules."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Functional.linear", [t(1.0), t(1.0, shape=(8, 8))], [t(2.0)])
+    rank.op("Torch.frob", [t(2.0)], [given])
+    read = rank.op("Torch.mul", [t(NAN, shape=shape), t(2.0)], [t(NAN)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.mechanism.kind) == (read, kind)
+    assert cause.mechanism.confidence is (LIKELY if kind is Kind.BAD_PARAMETER else POSSIBLE)
+
+
 def test_a_cast_between_two_records(tmp_path: Path) -> None:
     """84000 in float32, then Inf in float16 of the same size: an undumped cast, proven."""
     cause = entered(tmp_path, t(84e3), t(INF, dtype="float16"))

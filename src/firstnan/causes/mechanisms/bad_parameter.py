@@ -3,7 +3,8 @@
 A weight was not finite when the step first used it.
 
 ## What proves it
-The bad input is a recorded parameter of the module, or stands where this operator takes its weight: *certain*.
+The bad input is a recorded parameter of the module, or stands where this operator takes its weight: *certain*. It is a
+vector that needs a gradient, that no record gave and that is spread over a larger tensor: *likely*.
 
 ## Example
 One NaN in the weight of the second layer.
@@ -28,4 +29,5 @@ def bad_parameter(case: Case) -> Mechanism | None:
     """The bad input is a weight."""
     if case.event.origin is not Origin.PARAMETER:
         return None
-    return found(MechanismKind.BAD_PARAMETER, Confidence.CERTAIN, "why.bad_parameter", name=case.event.parameter)
+    sure = Confidence.LIKELY if case.event.by_shape else Confidence.CERTAIN
+    return found(MechanismKind.BAD_PARAMETER, sure, "why.bad_parameter", name=case.event.parameter)

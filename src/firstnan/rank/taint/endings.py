@@ -30,7 +30,7 @@ from firstnan.operators.communication import Result, may_be_stale, role
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.entries import leads_to_forward, opens_micro_batch, origin_of
+from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers, shows_a_second_run
 from firstnan.rank.taint.module_dumps import module_around
@@ -236,6 +236,7 @@ def _finish(
         guess=None if outcome.is_sure else _guess(flow, event, outcome),
         origin=origin,
         parameter=parameter,
+        by_shape=parameter is not None and not any(named_parameter(flow, event.record, t) for t in event.bad_inputs),
         writer=writer,
         follows_ruled_out=writer is not None and writer.name.full in flow.excluded,
         pending=pending,

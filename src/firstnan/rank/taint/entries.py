@@ -12,6 +12,9 @@ Rules, each tested under its name:
 ``a_weight_that_was_finite_here_is_written_here``
     A parameter that an earlier call of the same module read finite in this step is no parameter that was bad before:
     an update within the step wrote it (two optimizers, a local step before ranks average).
+``a_spread_vector_is_a_weight``
+    A vector that needs a gradient, that no record wrote and that an operator spreads over a larger tensor is a weight:
+    the scale of a normalisation that the model writes out (``weight * x``).
 ``a_flat_shard_is_a_parameter``
     A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
 """
@@ -32,6 +35,8 @@ from firstnan.rank.taint.writers import FiniteWriters
 
 NEAR_FORWARD = 64
 """Records within which the batch of a later micro-batch reaches the model."""
+NEAR_VECTOR = 512
+"""Records before a reader among which the one that gave it a vector is looked for."""
 MAX_EARLIER = 32
 """Entries before one among which the same value of the batch is looked for, from the first one on."""
 FIRST_RECORDS = 8
@@ -89,7 +94,12 @@ def _excluded_writer(flow: Flow, event: Event) -> Record | None:
 
 
 def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
-    """The name of the parameter that a bad input is; None when it is none.
+    """The name of the parameter that a bad input is; None when it is none."""
+    return named_parameter(flow, record, tensor) or ("weight" if _is_spread(flow, record, tensor) else None)
+
+
+def named_parameter(flow: Flow, record: Record, tensor: TensorStat) -> str | None:
+    """The same, where more than the tensor's own shape tells it.
 
     Told by a module's recorded parameters (same shape, as bad), or by a weight's place among the
     arguments when the tensor requires a gradient or the dump does not say.
@@ -125,6 +135,24 @@ def parameter_name(flow: Flow, record: Record, tensor: TensorStat) -> str | None
     if product and tensor.requires_grad and len(tensor.shape or ()) == 2 and position != "0":
         return None if _was_written(flow, record, tensor) else "weight"
     return None
+
+
+def _is_spread(flow: Flow, record: Record, tensor: TensorStat) -> bool:
+    """a_spread_vector_is_a_weight"""
+    if record.name.direction is Direction.BACKWARD or record.index in flow.calls or not tensor.requires_grad:
+        return False
+    size = _length(tensor)
+    others = [t for t in record.inputs if t.slot != tensor.slot and t.is_floating and size in (t.shape or ())]
+    if not size or not any((other.numel or 0) > size for other in others):
+        return False
+    before = flow.records[max(0, record.index - NEAR_VECTOR) : record.index]
+    return not any(given.is_floating and _length(given) == size for r in before for given in r.outputs)
+
+
+def _length(tensor: TensorStat) -> int:
+    """The number of elements of a vector, whatever dimensions of one element it has; 0: it is none."""
+    size = tensor.numel or 0
+    return size if size > 1 and size in (tensor.shape or ()) else 0
 
 
 def _read_finite_before(flow: Flow, record: Record, parameter: str) -> Record | None:

@@ -135,6 +135,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     """Entries only."""
     parameter: str | None = None
     """Entries of a parameter: its name in the module, where known."""
+    by_shape: bool = False
+    """Entries of a parameter: nothing but its shape tells that it is one."""
     writer: Record | None = None
     """Entries: the nearest earlier record that wrote a finite value of this shape (X of "between X and Y"),
     or the initialiser whose memory was read."""
