@@ -22,6 +22,7 @@ import firstnan
 from firstnan.dump.folders import RankFolder
 from firstnan.dump.names import parse_name
 from firstnan.dump.problems import ProblemKind
+from firstnan.rank.window import SMALL
 from firstnan.read.callers import call_site
 from firstnan.read.callers.call_site import MAX_CHAIN
 from firstnan.read.json import lenient, memory
@@ -336,8 +337,7 @@ SIZES = {
     "many_ranks": 10,
 }
 """How many there are at first; numbers beyond which the analysis looks at a part only are passed on the way, but for
-entries and sends: windows are opened for them one after the other, which costs twice what one look at all of them does.
-"""
+sends (their ranks are asked once more from there on) and entries (see the test behind this one)."""
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -349,6 +349,18 @@ def test_work_for_many_of_a_kind(tmp_path: Path, name: str) -> None:
         return lambda: firstnan.analyze(root, firstnan.Options(jobs=1))
 
     grows_like_its_input(make, SIZES[name])
+
+
+@pytest.mark.parametrize("name", ["births", "entries", "masks", "readers", "gradients", "backward"])
+def test_the_step_from_a_whole_look_to_windows_is_none(tmp_path: Path, name: str) -> None:
+    """Windows are opened one after the other; what was followed in the first ones is not followed again."""
+
+    def work(n: int) -> int:
+        root = made_sizes.write(tmp_path / str(n), getattr(made_sizes, name)(n))
+        return lines(lambda: firstnan.analyze(root, firstnan.Options(jobs=1)))
+
+    work(SMALL // 4)  # what is looked up once for all
+    assert work(SMALL + 88) <= 2.4 * work(SMALL // 2 + 44)
 
 
 def test_work_for_deep_modules(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ Rules, each tested under its name:
     A rank with at most SMALL records is one window.
 ``harmless_suspects_lead_to_the_next``
     While no event in the windows is live or enters a communication, the next suspects behind them get narrow windows,
-    at first as many as fill a wide one and then each time twice as many, so that the work grows with the number of
+    at first as many as fill two wide ones and then each time twice as many, so that the work grows with the number of
     suspects. Every reader of a bad value is a suspect itself. The window of the one that decides is widened.
 ``a_window_ends_where_nothing_is_in_flight``
     Narrow windows end a few records behind the last bad value, where all values in the ones before were read and
@@ -75,7 +75,7 @@ class Focus:
         self.first = over.suspect or 0
         self._view = view
         self._width = AHEAD
-        self._count = AHEAD // sum(NARROW)
+        self._count = 2 * AHEAD // sum(NARROW)
         self._at_end = False
         self._ahead = NARROW[1]
         """Records behind a further suspect that are looked at."""
