@@ -685,3 +685,109 @@ def test_that_smoothing_reads_the_mask_is_said_where_there_is_some(smoothing: fl
     run.rank(0).op("Functional.cross_entropy", [ROWS, TARGET], [t(INF, shape=())], label_smoothing=smoothing)
     told = the_cause(run.analyze(tmp_path)).mechanism.explanation.key
     assert told == ("why.smoothed_mask" if smoothing else "why.masked_label")
+
+
+# --- sentences of mechanisms ------------------------------------------------------------------------------------------
+
+
+def why(rank: Rank, tmp_path: Path, ending: dict[str, object]) -> set[str]:
+    """The keys of a report on a rank whose last result reaches a loss."""
+    loss = rank.op("Torch.sum", [ending], [t(INF, INF, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    run = Run()
+    run.ranks[0, 0] = rank
+    return keys(run.analyze(tmp_path))
+
+
+@pytest.mark.parametrize(("sent", "is_said"), [(blank(), True), (t(2.0), False), (t(INF), False)])
+def test_that_inputs_of_a_call_are_clean_as_far_as_recorded(sent: object, is_said: bool, tmp_path: Path) -> None:
+    """Not where all of them are recorded, and not where one of them is bad."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        rank.all_reduce(sent if number else t(2.0), t(INF), (0, 1))
+        loss = rank.op("Torch.sum", [t(INF)], [t(INF, INF, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert ("why.comm_corruption_blind" in keys(run.analyze(tmp_path))) is is_said
+
+
+@pytest.mark.parametrize("case", ["flags alone", "with statistics", "float32", "no product"])
+def test_that_the_dump_holds_flags_and_no_statistics(case: str, tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    dtype = "float32" if case == "float32" else "float16"
+    bare = {k: v for k, v in t(1.0, dtype=dtype).items() if k not in ("Max", "Min", "Mean", "Norm")}
+    taken = t(1.0, dtype=dtype) if case == "with statistics" else bare
+    names = [
+        rank.op("Functional.embedding", [bare], [bare]),
+        rank.op("Tensor.add" if case == "no product" else "Functional.linear", [taken, taken], [bare]),
+        rank.op("Torch.relu", [bare], [bare]),
+    ]
+    for name, flag in zip(names, (0, 1, 1), strict=True):
+        rank.data[name]["is_nan"] = flag
+    assert ("why.flagged" in keys(run.analyze(tmp_path))) is (case == "flags alone")
+
+
+@pytest.mark.parametrize("case", ["infinity", "NaN", "float32", "a weight", "a record without statistics"])
+def test_that_an_infinity_was_made_by_no_record(case: str, tmp_path: Path) -> None:
+    rank = Run().rank(0)
+    dtype = "float32" if case == "float32" else "float16"
+    bad = t(NAN if case == "NaN" else INF, shape=(8, 8) if case == "a weight" else (4, 8), dtype=dtype)
+    rank.op("Torch.relu", [t(1.0, dtype=dtype)], [t(1.0, dtype=dtype)])
+    if case == "a record without statistics":
+        name = rank.op("Torch.exp", [t(1.0, dtype=dtype)], [])
+        del rank.data[name]["output"]
+    taken = [t(1.0, dtype=dtype), bad] if case == "a weight" else [bad, t(0.5, shape=(8, 8), dtype=dtype)]
+    rank.op("Functional.linear", taken, [t(INF, dtype=dtype)])
+    assert ("why.fp16_between" in why(rank, tmp_path, t(INF, dtype=dtype))) is (case == "infinity")
+
+
+@pytest.mark.parametrize(("grows", "apart"), [(False, 0), (True, 0), (True, 1100)])
+def test_that_the_records_do_not_show_where_a_large_value_entered(grows: bool, apart: int, tmp_path: Path) -> None:
+    """Not where one of them does; far behind that one it is true of the records before."""
+    rank = Run().rank(0)
+    rank.op("Torch.exp", [t(86.0)], [t(2e37 if grows else 1.0)])
+    rank.skip(apart)
+    rank.op("Torch.square", [t(2e37)], [t(INF)])
+    found = why(rank, tmp_path, t(INF))
+    assert ("why.large_value" in found, "why.large_value_from" in found) == (
+        not grows or apart > 0,
+        grows and not apart,
+    )
+
+
+@pytest.mark.parametrize(
+    ("taken", "key"),
+    [(t(900.0, dtype="float16"), "why.overflow_narrow"), (blank(dtype="float16"), "why.overflow_unseen")],
+)
+def test_that_the_largest_input_is_told_where_it_is_known(taken: object, key: str, tmp_path: Path) -> None:
+    rank = Run().rank(0)
+    rank.op("Torch.i0", [taken], [t(INF, dtype="float16")])
+    found = why(rank, tmp_path, t(INF, dtype="float16"))
+    assert {name for name in found if name.startswith("why.overflow")} == {key}
+
+
+@pytest.mark.parametrize(
+    ("factor", "high", "is_said"), [(300.0, 65504.0, True), (1.0, 65504.0, False), (300.0, 6e4, False)]
+)
+def test_that_the_hardware_clamped_a_result(factor: float, high: float, is_said: bool, tmp_path: Path) -> None:
+    """Not where the arithmetic gives no more, and not below the limit."""
+    run = Run()
+    half = t(factor, dtype="float16")
+    rank = run.rank(0)
+    rank.op("Torch.matmul", [half, t(factor, shape=(8, 8), dtype="float16")], [t(high, dtype="float16")])
+    rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    assert ("why.saturated_result" in keys(run.analyze(tmp_path))) is is_said
+
+
+@pytest.mark.parametrize(("least", "key"), [(0.0, "why.zero_weight"), (-1.0, "why.weight_around_zero"), (0.5, None)])
+def test_that_a_weight_holds_a_zero(least: float, key: str | None, tmp_path: Path) -> None:
+    run = Run()
+    weight = t(1.0, least, (8,))
+    rank = run.rank(0)
+    norm = rank.op("NPU.npu_rms_norm", [t(1.0), weight, 1e-6], [t(1.0), t(1.0, 0.5, (4, 1))])
+    loss = rank.op("Torch.sum", [t(1.0)], [t(8.0, 8.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    rank.backward(norm, [t(1.0)], [t(NAN), t(1.0, shape=(8,))])
+    found = keys(run.analyze(tmp_path))
+    assert {k for k in found if k in ("why.zero_weight", "why.weight_around_zero")} == ({key} if key else set())

@@ -36,6 +36,8 @@ def beyond_range(case: Case, dtype: str, kind: MechanismKind) -> Mechanism | Non
     narrow = limit.name == "float16" and (tensor.state is not ValueState.NAN or (value or 0) > 100)
     large = value is not None and value * value > limit.largest
     if narrow or large:
-        sure = Confidence.LIKELY if large or value is None or value > SMALL else Confidence.POSSIBLE
+        if value is None:
+            return found(kind, Confidence.POSSIBLE, "why.overflow_unseen", limit=limit.largest, dtype=limit.name)
+        sure = Confidence.LIKELY if large or value > SMALL else Confidence.POSSIBLE
         return found(kind, sure, "why.overflow_narrow", value=value, limit=limit.largest, dtype=limit.name)
     return None

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from firstnan.answer.model import Confidence, Mechanism, MechanismKind
+from firstnan.answer.model import Confidence, Mechanism, MechanismKind, NoteValue
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.causes.mechanisms.traits import Trait
@@ -120,8 +120,12 @@ def no_variance(case: Case) -> Mechanism | None:
     limit, value = limits(tensor.dtype), magnitude(tensor.max, tensor.min)
     if limit is not None and value is not None and value * value > limit.largest:
         return None  # its square overflows: another mechanism
-    if case.is_backward and any(holds_zero(t) for t in forward.inputs[1:2]):
-        return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.zero_weight", slot=forward.inputs[1].slot)
+    weight = forward.inputs[1] if case.is_backward and len(forward.inputs) > 1 else None
+    if weight is not None and touches_zero(weight):
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.zero_weight", slot=weight.slot)
+    if weight is not None and holds_zero(weight):
+        around: dict[str, NoteValue] = {"slot": weight.slot, "min": weight.min, "max": weight.max}
+        return found(MechanismKind.DIV_BY_ZERO, Confidence.POSSIBLE, "why.weight_around_zero", **around)
     if tensor.shape and tensor.shape[-1] == 1 and case.api in _OVER_THE_LAST:
         return found(MechanismKind.DIV_BY_ZERO, Confidence.LIKELY, "why.one_element_rows", slot=tensor.slot)
     eps = [s.value for s in forward.scalars if isinstance(s.value, float)]

@@ -34,7 +34,7 @@ TRAITS = frozenset({Trait.TOO_LARGE, Trait.ENDS_GROWTH, Trait.SCALED, Trait.OWN_
 def narrow_between(case: Case) -> Mechanism | None:
     """An infinity, not a NaN, in float16: an undumped operator or cast overflowed."""
     tensor = case.event.bad_inputs[0] if case.event.bad_inputs else None
-    if tensor is None or tensor.dtype != "float16" or tensor.state is ValueState.NAN:
+    if tensor is None or tensor.dtype != "float16" or tensor.state is ValueState.NAN or case.event.blind is not None:
         return None
     return found(MechanismKind.FP16_OVERFLOW, Confidence.POSSIBLE, "why.fp16_between", limit=65504.0)
 
@@ -45,7 +45,7 @@ def flagged(case: Case) -> Mechanism | None:
     tensor = case.bad_output
     if tensor is None or tensor.state is not ValueState.NON_FINITE or not case.computes(Computes.PRODUCT):
         return None
-    if tensor.dtype != "float16":
+    if tensor.dtype != "float16" or any(t.max is not None for t in case.record.inputs):
         return None
     return found(MechanismKind.FP16_OVERFLOW, Confidence.POSSIBLE, "why.flagged", limit=65504.0)
 

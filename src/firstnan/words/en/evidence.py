@@ -97,6 +97,9 @@ EVIDENCE: dict[str, str] = {
     "why.tiny_divisor": (
         "the divisor goes down to {value}: the quotient is beyond {limit}, the largest finite {dtype}"
     ),
+    "why.weight_around_zero": (
+        "{slot} lies between {min} and {max}: the derivative is divided by it, and one of its elements may be 0"
+    ),
     "why.zero_weight": "{slot} holds a zero, by which the derivative is divided",
     "why.no_variance": "{slot} has rows whose elements are all equal: the normalisation divides by zero",
     "why.one_element_rows": "the rows of {slot} have one element each: their spread is 0 whatever they hold",
@@ -106,7 +109,9 @@ EVIDENCE: dict[str, str] = {
     "why.sqrt_backward": "the derivative of {operator} is infinite at the boundary of its domain ({value})",
     "why.domain_error": "{slot} goes to {value}, outside the domain of {operator}",
     "why.fp8_scale": "a low-precision dtype takes part: its scale is zero, tiny or infinite",
-    "why.large_value": "the input already holds {value}, finite but far too large; where it entered is not in the dump",
+    "why.large_value": (
+        "the input already holds {value}, finite but far too large; the records before it do not show where it entered"
+    ),
     "why.large_value_from": (
         "the input already holds {value}, finite but far too large; it entered in {operator} ({before} in, {after} out)"
     ),
@@ -124,6 +129,10 @@ EVIDENCE: dict[str, str] = {
         "{slot} stands exactly at {limit}, the largest finite {dtype}: the hardware clamped a result that is larger"
     ),
     "why.overflow": "inputs up to {value} allow results up to {bound}; the largest finite {dtype} is {limit}",
+    "why.overflow_unseen": (
+        "the result does not fit into {dtype} (largest finite value {limit}), as far as is recorded: the inputs have "
+        "no statistics"
+    ),
     "why.overflow_narrow": (
         "the result does not fit into {dtype} (largest finite value {limit}); the largest input is {value}"
     ),

@@ -71,6 +71,7 @@ EVIDENCE: dict[str, str] = {
     "why.log_zero": "对数的自变量最小为 {value}",
     "why.div_by_zero": "除数 {slot} 含 0（Min {min}，Max {max}）",
     "why.tiny_divisor": "除数小到 {value}：商超出 {dtype} 的最大有限值 {limit}",
+    "why.weight_around_zero": "{slot} 介于 {min} 与 {max} 之间：导数要除以它，其中可能有元素为 0",
     "why.zero_weight": "{slot} 含 0，而导数要除以它",
     "why.no_variance": "{slot} 中有元素全部相等的行：归一化除以 0",
     "why.one_element_rows": "{slot} 的每一行只有一个元素：无论取何值，方差都为 0",
@@ -80,7 +81,7 @@ EVIDENCE: dict[str, str] = {
     "why.sqrt_backward": "{operator} 的导数在定义域边界（{value}）为无穷",
     "why.domain_error": "{slot} 达到 {value}，超出 {operator} 的定义域",
     "why.fp8_scale": "有低精度 dtype 参与：其缩放因子为 0、过小或为无穷",
-    "why.large_value": "输入中已有 {value}，虽有限但过大；它的来处不在 dump 中",
+    "why.large_value": ("输入中已有 {value}，虽有限但过大；之前的记录没有显示它从何处进入"),
     "why.large_value_from": "输入中已有 {value}，虽有限但过大；它来自 {operator}（输入 {before}，输出 {after}）",
     "why.large_value_inside": (
         "给出的梯度虽有限但过大（输入 {before}，输出 {after}）；这些梯度在 {module} 中相加（无记录）后超出上限"
@@ -90,6 +91,7 @@ EVIDENCE: dict[str, str] = {
     "why.saturation": "{slot} 恰好等于 {dtype} 的最大有限值 {limit}：此前已被截断",
     "why.saturated_result": "{slot} 恰好等于 {dtype} 的最大有限值 {limit}：更大的结果被硬件截断",
     "why.overflow": "输入最大为 {value}，结果可达 {bound}；{dtype} 的最大有限值为 {limit}",
+    "why.overflow_unseen": "据现有记录，结果超出 {dtype}（最大有限值 {limit}）；输入没有统计量",
     "why.overflow_narrow": "结果超出 {dtype}（最大有限值 {limit}）；最大的输入为 {value}",
     "why.flagged": "设备在一个 float16 乘积中标记了溢出（最大有限值 {limit}）；dump 没有统计量",
     "why.reduction_overflow": "{members} 个成员的输入都有限，其和可达 {bound}；{dtype} 的最大有限值为 {limit}",
