@@ -295,3 +295,28 @@ def test_a_weight_is_no_garbage(tmp_path: Path) -> None:
         tried_stage(last, t(1.0), t(NAN), t(NAN), weight)
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.step, cause.rank, cause.where.value) == (0, 1, "parameter")
+
+
+@pytest.mark.parametrize("place", ["before", "inside"])
+def test_a_number_that_is_told_once_is_of_no_stage(place: str, tmp_path: Path) -> None:
+    """A perplexity before the metadata or in the trial does not hide that the operators behind it run again."""
+    run = Run()
+    first, last = run.rank(0), run.rank(1)
+    number = batch(100.0, 100.0, shape=()), batch(INF, INF, shape=())
+    if place == "before":
+        last.op("Torch.exp", number[:1], number[1:])
+    for rank, call in ((first, "send"), (last, "recv")):
+        rank.comm(call, [batch(1.0, shape=(1,), dtype="int64") if call == "send" else None, 1 - rank.number], {}, {})
+    last.op("Functional.layer_norm", [t(1e31)], [t(1.0)])
+    if place == "inside":
+        last.op("Torch.exp", number[:1], number[1:])
+    tried = last.op("Torch.sinh", [t(1e30)], [t(INF, 0.0)])
+    last.op("Torch.mul", [t(INF, 0.0), t(INF, 0.0)], [t(INF, 0.0)])
+    last.backward(tried, [t(1.0, 1.0)], [t(NAN)])
+    first.comm("send", [t(1.0), 1], {}, {})
+    last.comm("recv", [None, 0], {}, {0: t(1.0)})
+    last.op("Functional.layer_norm", [t(1.0)], [t(1.0)])
+    last.op("Torch.sinh", [t(1.0)], [t(2.0)])
+    again = last.op("Torch.mul", [t(2.0), t(2.0)], [t(4.0)])
+    last.backward(again, [t(1.0, 1.0)], [t(1.0)])
+    assert run.analyze(tmp_path).verdict is Verdict.CLEAN

@@ -432,7 +432,9 @@ class Flow:
             return
         at_top = message not in self.calls or self.structure.module_of(self.records[message].name.full) is None
         if at_top and self.events:
-            self._leave(self.beginning.trial(self.structure, self.events[0].record), message)
+            large = (event.record for event in self.events if any(t.numel != 1 for t in event.record.outputs))
+            first = next(large, self.events[0].record)  # a number that is computed once is of no stage
+            self._leave(self.beginning.trial(self.structure, first), message)
             self.untold_trial = message if self.beginning.left_out else None
         self.beginning = None
 
@@ -886,7 +888,7 @@ class Flow:
         if value.writer not in self._births:
             return False
         for other in self._by_size[value.stat.numel].latest():
-            is_used = other.readers or self.records[other.writer].name.full in self.structure.losses
+            is_used = other.readers or value.stat.numel == 1
             if other.writer < value.writer and is_used and not self._is_swallowed(other):
                 return same_values(other.stat, value.stat) and self._readable(record, other)
         return False

@@ -129,7 +129,8 @@ def _around(records: Sequence[Record], index: int) -> list[Record]:
 
 def _computes(record: Record) -> bool:
     is_call = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
-    return is_call and not is_communication(record) and any(tensor.is_floating for tensor in record.outputs)
+    gives = any(tensor.is_floating and tensor.numel != 1 for tensor in record.outputs)  # numbers may be told once only
+    return is_call and not is_communication(record) and gives
 
 
 def _operator(record: Record) -> tuple[str, str]:
