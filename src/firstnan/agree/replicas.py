@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 
 from firstnan.agree.sources import Replica
 from firstnan.agree.tables import Table, Value
@@ -47,8 +48,14 @@ def group_of(series: CallPrints, world: Collection[int]) -> frozenset[int] | Non
     if key.kind is not CallKind.COLLECTIVE:
         return None
     if key.group is not None:
-        return frozenset(key.group)
+        return _members(key.group)
     return frozenset(world) if key.knowledge is GroupKnowledge.DEFAULT else None
+
+
+@lru_cache(maxsize=256)
+def _members(group: tuple[int, ...]) -> frozenset[int]:
+    """One set for each group: all of its members ask for it."""
+    return frozenset(group)
 
 
 def groups(replicas: Mapping[int, Replica]) -> list[tuple[int, ...]]:
