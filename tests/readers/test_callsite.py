@@ -17,6 +17,7 @@ from firstnan.dump.folders import RankFolder
 from firstnan.dump.problems import Problem, ProblemKind
 from firstnan.read.callers import call_site
 from firstnan.read.callers.frames import FRAMEWORK_PATHS, caller_of, frames_of, location_of
+from firstnan.read.json import lenient
 
 USER = "File /workspace/train/model.py, line 88, in forward, \n h = self.act(x)"
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
@@ -44,6 +45,34 @@ def site(found: RankFolder, name: str) -> CallSite:
 
 
 # --- construct.json ---------------------------------------------------------------------------------
+
+
+def test_what_many_ranks_have_in_common_is_parsed_once(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    whole = lenient.loads
+    monkeypatch.setattr(lenient, "loads", lambda data: parsed.append(data) or whole(data))
+    same = {"F.same.0.forward": "Module.same.forward.0", "Module.same.forward.0": None}
+    found = [call_site.parents(folder(same)) for _ in range(3)]
+    assert found == [(same, ())] * 3
+    assert len(parsed) == 1
+    other = {**same, "F.same.0.forward": None}
+    assert call_site.parents(folder(other)) == (other, ())
+
+
+def test_what_is_wrong_with_a_file_is_told_of_every_rank_that_has_it(folder: Any) -> None:
+    for content in ({"F.wrong.0.forward": 3}, b'{"F.wrong.0.forward": null, "F.'):
+        for _ in range(2):
+            _, problems = call_site.parents(folder(content))
+            assert [(p.step, p.rank) for p in problems] == [(2, 3)]
+
+
+def test_of_the_files_no_more_is_kept_than_a_limit(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_site, "MOST_KEPT", 100)
+    for number in range(9):
+        assert call_site.parents(folder({f"F.kept.{number}.forward": None}))[0] == {f"F.kept.{number}.forward": None}
+    long = {f"F.kept.{number}.forward": None for number in range(9)}
+    assert call_site.parents(folder(long))[0] == long
+    assert sum(map(len, call_site._KNOWN._found)) <= 100
 
 
 @pytest.mark.parametrize(

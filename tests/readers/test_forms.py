@@ -89,6 +89,26 @@ def test_a_missing_comma_behind_known_statistics_is_seen() -> None:
         read(RecordBuilder(), broken, 0)
 
 
+def test_a_name_with_another_form_than_the_last_time() -> None:
+    """On another rank the same name may stand for other shapes, other arguments or a cut text."""
+    usual = written(1, tensor(3.5), tensor(4.5), name="Torch.turns.{}.forward")
+    for _ in range(4):
+        read(RecordBuilder(), usual, 0)
+    for other in (
+        written(1, tensor(3.5, shape=(6,)), tensor(4.5), name="Torch.turns.{}.forward"),
+        written(1, tensor(3.5), name="Torch.turns.{}.forward"),
+        written(1, tensor(3.5), tensor(None), name="Torch.turns.{}.forward"),
+        written(1, tensor(math.nan, "torch.int64"), tensor(4.5), name="Torch.turns.{}.forward"),
+        usual.replace(b'"value": 3', b'"value": 4'),
+    ):
+        for _ in range(4):
+            one, expected = both(other)
+            assert one == expected
+    for broken in (usual[:-20], usual + b" 1", usual.replace(b'"Norm": 4.5', b'"Norm": 4.5.5')):
+        with pytest.raises(Doubt):
+            read(RecordBuilder(), broken, 0)
+
+
 def test_unjudged_operands_are_counted_every_time() -> None:
     builder = RecordBuilder()
     for number in range(4):
