@@ -116,6 +116,8 @@ LIST_AS_MAX = record(output=[STAT | {"Max": []}])
 OBJECT_AS_MIN = record(output=[STAT | {"Min": {"a": 1}}])
 SHARED_LINE = dump(SOUND).replace(b'{},\n   "output"', b'{}, "output"', 1)
 GRADIENT_AS_KEY = record(input_args=[STAT | {"Module.a.parameters_grad": 3.5}])
+WEIGHT = STAT | {"Mean": 1.5, "Norm": 5.5, "requires_grad": True}
+NO_NUMBER = dump({"Module.a.Linear.forward.0": record(input_args=[WEIGHT], output=[WEIGHT], parameters={"w": WEIGHT})})
 NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dtype": "odd"}]}
 
 
@@ -126,6 +128,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
         gap(BEYOND.replace(b"4.25", b"1e999"), reason=TAKEN_FOR_GRANTED),
         BEYOND.replace(b"4.25", b" NaN"),
         BEYOND.replace(b"4.25", b" -Infinity"),
+        NO_NUMBER.replace(b"5.5", b"5>5"),
         FOREIGN,
         dump(SOUND, task=[]),
         dump(SOUND, task={}),
@@ -141,7 +144,7 @@ NO_FLOAT = {"input_args": [], "output": [STAT | {"type": "mindspore.Tensor", "dt
     ],
     ids=[
         "400_digits", "1e999", "nan_behind_two_blanks", "inf_behind_two_blanks",
-        "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line",
+        "no_number", "foreign_name", "task_is_a_list", "task_is_an_object", "on_one_line", "output_on_a_shared_line",
         "gradient_as_a_key", "no_max", "no_max_and_null",
         "no_max_among_the_first", "max_is_a_list", "min_is_an_object", "no_float",
     ],

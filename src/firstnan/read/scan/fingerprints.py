@@ -25,7 +25,7 @@ _CALL = b"Distributed."
 _MINT = b"Mint"
 _BACKWARD = b".backward"
 _DEVICE = RECORD + b"NPU."
-_NUMBER = rb"(-?[0-9][^,\n]*)"
+_NUMBER = rb"(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
 _TENSOR = re.compile(
     rb'\n    "([^"\\\n]+)": \{\n     "type": "[^"\n]*",\n     "dtype": "torch\.(float16|float32|bfloat16)",'
     rb'\n     "shape": \[([^\]]*)\],\n     "Max": '
