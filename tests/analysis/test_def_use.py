@@ -94,6 +94,24 @@ def test_a_module_reads_its_own_weights(tmp_path: Path) -> None:
     assert (cause.op_name, cause.where) == (module, Where.PARAMETER)
 
 
+@pytest.mark.parametrize("result", [INF, 3.0, NAN], ids=["overflow", "finite", "NaN"])
+def test_a_number_that_was_read_later(result: float, tmp_path: Path) -> None:
+    """The exponential of a learnt temperature, of which the dump shows the value after the update."""
+    run = Run()
+    rank = run.rank(0)
+    made = rank.op("Tensor.exp", [t(NAN, shape=())], [t(result, result, shape=())])
+    scaled = t(4.0) if result == 3.0 else t(NAN)
+    rank.op("Tensor.mul", [t(result, result, shape=()), t(1.0)], [scaled])
+    loss = rank.op("Torch.sum", [scaled], [t(scaled["Max"], scaled["Min"], shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    if result == 3.0:
+        assert report.root_causes == ()
+    else:
+        assert named(report) == [(0, made)]
+        assert the_cause(report).where is (Where.OPERATOR if result == INF else Where.BEFORE_DUMP)
+
+
 def test_closed_inside_module(tmp_path: Path) -> None:
     """What was written inside a module with a finite output stays there; the NaN outside has another writer."""
     run = Run()

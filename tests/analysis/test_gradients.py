@@ -187,3 +187,23 @@ def test_a_second_backward_writes_over_the_first(penalty: bool, tmp_path: Path) 
     cause = run.analyze(tmp_path).root_causes[0]
     assert cause.op_name == (derived if penalty else total.replace("forward", "backward"))
     assert judged
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["gradient first", "hook first"])
+def test_what_a_hook_made_of_the_gradient_of_a_parameter(first: bool, tmp_path: Path) -> None:
+    """A hook behind the accumulation divides by zero; in some versions the record of the gradient stands before it."""
+    run = Run()
+    rank = run.rank(0)
+    weight = (4, 8)
+    with rank.module("fc", "Linear", [t(1.0)], [t(1.0)], {"weight": t(1.0, shape=weight)}) as module:
+        product = rank.op("Functional.linear", [t(1.0), t(1.0)], [t(1.0)])
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    zero = t(0.0, 0.0, shape=weight, grad=False)
+    if first:
+        rank.parameters_grad(module, weight=t(NAN, shape=weight, grad=False))
+    made = rank.op("Tensor.__truediv__", [zero, t(0.0, 0.0, shape=(), grad=False)], [t(NAN, shape=weight, grad=False)])
+    if not first:
+        rank.parameters_grad(module, weight=t(NAN, shape=weight, grad=False))
+    rank.backward(product, [t(1.0)], [t(1.0)])
+    assert named(run.analyze(tmp_path)) == [(0, made)]

@@ -58,6 +58,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     Of a +Inf with no other writer the nearest -Inf with the mirrored numbers is the writer: ``-log(0)``.
 ``written_in_place``
     ``x[i] = bad`` has no output (dump format, section 9): the value is in the first argument from then on.
+``a_number_that_was_read_later``
+    A tensor without dimensions that is NaN, while nothing that was computed of it is: its statistics are those of a
+    later time (8.1.x: a learnt temperature after the update), and say nothing of what the call took in.
 ``absorbed_by_selection``
     ``where``/indexing with a bad input and a clean output dropped the value: its writer is closed.
 ``it_ended_because_of_what_it_saw``
@@ -162,7 +165,7 @@ class Flow:
     late: list[Event] = field(default_factory=list)
     """Bad gradients of parameters that no record made; events only when no backward record hands a bad value on."""
     spoils: set[int] = field(default_factory=set)
-    """Indices of backward records of modules whose own parameters have a bad gradient from them."""
+    """Indices of backward records of modules, and of calls in hooks, that a parameter has its bad gradient from."""
     _spoiled: dict[str, bool] = field(default_factory=dict)
     """Paths of modules with a bad gradient of a parameter that their backward record is still to come for -> whether it
     is that of the next one alone."""
@@ -351,9 +354,16 @@ class Flow:
             self._at_the_end()
 
     def _explains_gradients(self, event: Event) -> bool:
-        """A bad backward value that goes on, or that the gradients of its own module show."""
-        is_backward = event.direction is Direction.BACKWARD
-        return is_backward and (event.index not in self.absorbed or event.index in self.spoils)
+        """A bad backward value that goes on, or that the gradients of its own module show; or what a hook made of a
+        parameter's gradient, which some versions read only behind the hook."""
+        if event.direction is Direction.BACKWARD:
+            return event.index not in self.absorbed or event.index in self.spoils
+        name, shown = event.record.name, self.late[0].bad_inputs
+        in_hook = self.structure.in_backward(event.index) and self.structure.is_outside_forward(name.full)
+        explains = any(g.numel == t.numel and same_values(g, t) for g in event.bad_outputs for t in shown)
+        if in_hook and explains:
+            self.spoils.add(event.index)
+        return in_hook and explains
 
     def _says_nothing(self, record: Record) -> bool:
         """A record with a result, without a bad value, while no value waits for a proof, inside it or elsewhere: most
@@ -478,6 +488,8 @@ class Flow:
         if not record.outputs and short_api(record.name) in PARTIAL_OVERWRITES:
             self.legality.filled(record)
         bad_in = [t for t in taken if t.state.is_bad and not self.legality.legal_input(record, t)]
+        if bad_in and self._was_read_later(record, bad_in):
+            bad_in = []
         bad_out = [t for t in given if t.state.is_bad and not self.legality.legal_output(record, t, taken)]
         if not bad_in and bad_out and self._reads_flagged(record, taken):
             bad_in = [t for t in taken if t.state.is_unknown]
@@ -505,6 +517,17 @@ class Flow:
                 short_api(record.name), Computes.NORM
             ):
                 self._norm = value
+
+    def _was_read_later(self, record: Record, bad_in: Sequence[TensorStat]) -> bool:
+        """a_number_that_was_read_later"""
+        given = [tensor for tensor in record.outputs if tensor.is_floating]
+        is_call = record.name.kind is RecordKind.API and record.index not in self.calls
+        if not is_call or not given or any(t.shape != () or t.state is not ValueState.NAN for t in bad_in):
+            return False
+        if any(t.state is ValueState.NAN or t.state.is_unknown for t in given):
+            return False
+        kinds = (OperatorKind.SELECTOR, OperatorKind.SINK, OperatorKind.INITIALISER, OperatorKind.CARRIER)
+        return not any(self.book.is_(record.name, kind) for kind in kinds)
 
     def _written_in_place(self, record: Record, bad_in: Sequence[TensorStat]) -> list[TensorStat]:
         """written_in_place: the first argument, when bad values went into it and no output shows it."""

@@ -285,9 +285,10 @@ def _ending_here(flow: Flow, record: Record) -> Ending | None:
         return Ending.LOSS
     if flow.book.is_(name, OperatorKind.SINK):
         return Ending.SINK
+    if name.kind is RecordKind.PARAMETERS_GRAD or record.index in flow.spoils:
+        return Ending.GRADIENT
     if name.direction is Direction.BACKWARD:
-        is_gradient = name.kind is RecordKind.PARAMETERS_GRAD or record.index in flow.spoils
-        return Ending.GRADIENT if is_gradient else None
+        return None
     if structure.after_backward(record.index) or structure.in_update(name.full):
         return None if _is_late_metric(flow, record) else Ending.UPDATE
     if record.index in structure.tops:
