@@ -186,3 +186,17 @@ def test_a_scalar_of_scalars_behind_backward_is_a_metric(case: str, verdict: Ver
     report = run.analyze(tmp_path)
     assert report.verdict is verdict
     assert not report.complete or verdict is Verdict.ANOMALY
+
+
+def test_what_begins_behind_a_cause_follows_from_nothing(tmp_path: Path) -> None:
+    """The same division in two micro-batches is told once, and the second result does not come from the first."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Tensor.__truediv__", [t(1.0), t(0.0)], [t(INF, 1.0)])
+    rank.op("Tensor.mul", [t(INF, 1.0), 2.0], [t(INF, 2.0)])
+    rank.op("Tensor.__truediv__", [t(3.0), t(0.0)], [t(INF, 3.0)])
+    loss = rank.op("Torch.sum", [t(INF, 2.0), t(INF, 3.0)], [t(INF, INF, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    assert len(report.root_causes) == 1
+    assert fates(report) == {Fate.CAUSE: 6, Fate.BEHIND: 1}

@@ -232,3 +232,81 @@ def test_gradients_of_a_cut_rank_tell_its_end(end: str, tmp_path: Path) -> None:
     path.write_text(text[: text.rindex('"Torch.sum.0.forward"')].rstrip().rstrip(",") + end)
     cause = the_cause(firstnan.analyze(root))
     assert (cause.rank, cause.where, cause.op_name) == (1, Where.MISSING_RANK, "")
+
+
+# --- a weight behind a fault ------------------------------------------------------------------------------------------
+
+
+def layers(rank: Rank, first: object, weights: list[object], *, between: bool = False) -> list[str]:
+    """A fault or a received value, and layers with weights behind it; ``between``: backward runs before them."""
+    names = []
+    if between:
+        loss = rank.op("Torch.sum", [first], [t(NAN, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(NAN)])
+    for weight in weights:
+        names.append(rank.op("Functional.linear", [first, weight], [t(NAN)]))
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(NAN)])
+    return names
+
+
+BAD_WEIGHT, GOOD_WEIGHT = t(NAN, shape=(8, 8)), t(0.5, shape=(8, 8))
+
+
+@pytest.mark.parametrize("case", ["one", "good", "behind backward"])
+def test_a_weight_follows_from_nothing_in_its_step(case: str, tmp_path: Path) -> None:
+    """A division by 0, and a weight that was bad when the step began: the one says nothing of the other. Behind
+    backward an update may have made the weight bad."""
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Tensor.__truediv__", [t(0.0), t(0.0)], [t(NAN)])
+    weights = [GOOD_WEIGHT, GOOD_WEIGHT if case == "good" else BAD_WEIGHT]
+    names = layers(rank, t(NAN), weights, between=case == "behind backward")
+    found = [(cause.op_name, cause.where) for cause in run.analyze(tmp_path).root_causes]
+    second = [(names[1], Where.PARAMETER)] if case == "one" else []
+    assert found == [(born, Where.OPERATOR), *second]
+
+
+def test_of_bad_weights_the_first_is_told(tmp_path: Path) -> None:
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Tensor.__truediv__", [t(0.0), t(0.0)], [t(NAN)])
+    first, _ = layers(rank, t(NAN), [BAD_WEIGHT, t(NAN, shape=(8, 8))])
+    assert named(run.analyze(tmp_path)) == [(0, born), (0, first)]
+
+
+def test_beside_a_bad_weight_another_one_is_no_second_cause(tmp_path: Path) -> None:
+    run = Run()
+    first, _ = layers(run.rank(0), t(1.0), [BAD_WEIGHT, BAD_WEIGHT])
+    assert named(run.analyze(tmp_path)) == [(0, first)]
+
+
+def test_a_bad_weight_on_a_rank_that_was_reached_is_told(tmp_path: Path) -> None:
+    run = Run()
+    first, other = run.rank(0), run.rank(1)
+    born = first.op("Tensor.__truediv__", [t(0.0), t(0.0)], [t(NAN)])
+    first.all_reduce(t(NAN), t(NAN), (0, 1))
+    layers(first, t(NAN), [GOOD_WEIGHT])
+    other.all_reduce(t(1.0), t(NAN), (0, 1))
+    (second,) = layers(other, t(NAN), [BAD_WEIGHT])
+    assert named(run.analyze(tmp_path)) == [(0, born), (1, second)]
+
+
+@pytest.mark.parametrize("ranks", [3, 20])
+def test_many_causes_stand_in_causal_order(ranks: int, tmp_path: Path) -> None:
+    """The first fault has many records before it; behind the call that carries it on every other rank has its own."""
+    run = Run()
+    everyone = tuple(range(ranks))
+    last = run.rank(ranks - 1)
+    last.skip(40)
+    div = last.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    for number in everyone:
+        rank = run.rank(number)
+        rank.all_reduce(t(NAN) if rank is last else t(1.0), t(NAN), everyone)
+        if rank is not last:
+            rank.op("Torch.exp", [t(200.0)], [t(INF, 0.0)])
+            rank.op("Torch.add", [t(NAN), t(INF, 0.0)], [t(NAN)])
+        ended(rank, t(NAN))
+    found = named(run.analyze(tmp_path))
+    assert len(found) == ranks
+    assert found[0] == (ranks - 1, div)

@@ -44,7 +44,8 @@ class Fate(Enum):
     CAUSE = "cause"
     """Explained: it reached the loss, a gradient, an update, an output or another rank from a named cause."""
     BEHIND = "behind"
-    """Explained: recorded behind a named cause on a rank that it reached, where single values were not followed."""
+    """Explained: recorded behind a named cause on a rank that it reached; no link shows that it follows: single values
+    were not followed there, or it comes from another record whose inputs are clean."""
     LATER_STEP = "later_step"
     """Explained: in a step behind the one whose cause is named."""
     SKIPPED = "skipped"

@@ -35,7 +35,7 @@ from firstnan.rank.taint.module_dumps import inside_its_module
 from firstnan.step.arrivals import Arrival, RankOutcome, Spread
 from firstnan.step.liveness import is_own_birth
 from firstnan.step.matching import Matching
-from firstnan.step.order import first_behind
+from firstnan.step.order import first_behind, times_of
 
 _WHERE = {
     Origin.PARAMETER: Where.PARAMETER,
@@ -46,7 +46,8 @@ _WHERE = {
 }
 MAX_ALTERNATIVES = 8
 MOST_ORDERED = 16
-"""More causes are ordered by their index alone: a fault of the program, the same on every rank."""
+"""More causes are ordered by the calls before them, which costs less; what no call orders then stands by its calls and
+not by its index."""
 
 
 def root_causes(
@@ -88,8 +89,13 @@ def root_causes(
 def _in_causal_order(causes: list[RootCause], matching: Matching) -> list[RootCause]:
     """causes_stand_in_causal_order; of what no call orders, the smaller index first."""
     left = sorted(causes, key=lambda c: (c.exec_order is None, c.exec_order or 0, c.rank))
-    if not 1 < len(left) <= MOST_ORDERED:
+    if len(left) < 2:
         return left
+    if len(left) > MOST_ORDERED:
+        times = times_of(matching, [(cause.rank, cause.exec_order) for cause in left])
+        return [
+            left[at] for at in sorted(range(len(left)), key=lambda at: (left[at].exec_order is None, times[at], at))
+        ]
     behind = [first_behind(matching, cause.rank, cause.exec_order) for cause in left]
 
     def follows(one: int, other: int) -> bool:
@@ -122,23 +128,31 @@ def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], bo
     """every_clean_birth_is_a_cause: forward births behind the first event of a rank, where this one is its own or came
     from elsewhere, whose inputs are finite, whose value matters and whose mechanism the numbers show.
 
-    The same operator of the same module is told once: it meets the same numbers in every micro-batch.
+    The same operator of the same module is told once: it meets the same numbers in every micro-batch. Of bad weights
+    the first is told, where no weight is a cause already: one update makes many of them bad.
     """
     found: list[RootCause] = []
     for outcome in spread.outcomes:
         if Ending.SATURATED in outcome.event.endings:
             continue  # what it was swallowed to is finite, and may be what the next one divides by
         known = {_code(outcome.event)}
+        may_be_weight = not any(map(_is_weight, (one.event for one in spread.outcomes)))
         for event in summaries[outcome.rank].events:
             later = event.index > outcome.event.index and event.direction is Direction.FORWARD
-            if not later or not event.is_live or not event.goes_on or not is_own_birth(event) or _code(event) in known:
+            is_own = is_own_birth(event) or (may_be_weight and _is_weight(event))
+            if not later or not event.is_live or not event.goes_on or not is_own or _code(event) in known:
                 continue
             cause = _own(step, RankOutcome(outcome.rank, event, Arrival.OWN), summaries, book)
             if cause.mechanism.kind is MechanismKind.UNKNOWN or cause.mechanism.confidence is Confidence.POSSIBLE:
                 continue
             known.add(_code(event))
             found.append(cause)
+            may_be_weight = may_be_weight and not _is_weight(event)
     return found
+
+
+def _is_weight(event: Event) -> bool:
+    return event.kind is EventKind.ENTRY and event.origin is Origin.PARAMETER and event.guess is None
 
 
 def _code(event: Event) -> tuple[str, str | None]:

@@ -67,7 +67,11 @@ def _fate(tally: Tally, summary: RankSummary, answer: StepAnswer, bad: StepAnswe
         return Fate.LATER_STEP
     if tally.fate is Fate.BEHIND:
         return Fate.BEHIND if follows else Fate.LIMIT
-    return Fate.CAUSE if answer is bad else Fate.NO_CAUSE
+    if answer is not bad:
+        return Fate.NO_CAUSE
+    named = ((cause.rank, cause.exec_order) for cause in answer.causes)
+    is_apart = tally.origin >= 0 and tally.origin != begun and (summary.rank, tally.origin) not in named
+    return Fate.BEHIND if is_apart else Fate.CAUSE
 
 
 def _goes_on(calls: Iterable[int], rank: int, answer: StepAnswer) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from firstnan.step.matching import MatchedCall, Matching
@@ -107,6 +108,26 @@ def first_behind(matching: Matching, rank: int, index: int | None) -> Mapping[in
         new = [other for other in after[position] if other not in seen]
         seen.update(new)
         queue += new
+    return found
+
+
+def times_of(matching: Matching, records: Sequence[tuple[int, int | None]]) -> list[float]:
+    """For each record (rank and index) a number that grows with whatever follows from it: behind the place of its
+    rank's last call before it in a causal order of all calls; a call stands right before its own place."""
+    order = causal_order(members_of(matching))
+    calls: dict[int, list[tuple[int, int]]] = {rank: [] for rank, _ in records}
+    for position, call in enumerate(matching.calls):
+        for rank, fact in call.members.items():
+            if rank in calls:
+                calls[rank].append((fact.call.index, order[position]))
+    for entries in calls.values():
+        entries.sort()
+    found = []
+    for rank, index in records:
+        entries = calls[rank]
+        end = bisect_left(entries, (index + 1, -1)) if index is not None else 0
+        at, time = entries[end - 1] if end else (-1, -1)
+        found.append(time - 0.5 if end and at == index else time)
     return found
 
 

@@ -29,6 +29,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``received_beside_an_overwrite``
     ... and what a communication brought, when only records that write over their own memory (``x[:] = ...``, whose
     memory may have held any garbage of that size) seemed to read it.
+``a_weight_follows_from_nothing_in_its_step``
+    A bad tensor in the place of a weight that no record wrote, before the first backward record, is an entry of its own
+    beside a bad activation.
 ``a_gather_fills_its_parts``
     The parts of a buffer that the call right behind writes over in full hold what lay in its memory: a bad value that
     no record surely wrote is none.
@@ -114,6 +117,7 @@ from firstnan.rank.taint.links import (
     NEAR,
     is_distinct,
     is_mirrored,
+    is_weight,
     keeps_the_class,
     may_be_guessed,
     same_values,
@@ -540,8 +544,12 @@ class Flow:
     def _read(self, record: Record, bad_in: list[TensorStat], bad_out: list[TensorStat], sending: bool) -> None:
         writers: list[Value] = []
         sizes = Counter(t.numel for t in bad_in if not is_distinct(t))
+        weights: list[TensorStat] = []
         for tensor in bad_in:
-            writers += self._writers(record, tensor, alike=sizes[tensor.numel])
+            found = self._writers(record, tensor, alike=sizes[tensor.numel])
+            if not found and self._is_second_weight(record, tensor):
+                weights.append(tensor)
+            writers += found
         live = [w for w in writers if not w.uninitialised]
         unfilled = bool(writers) and not live and short_api(record.name) in VIEWS
         surely = [w for w in live if (w.writer, record.index) not in self.guesses]
@@ -557,8 +565,8 @@ class Flow:
             value.readers.append(record.index)
             if value.uninitialised:
                 self.memory.setdefault(record.index, value.writer)
-        if not live:
-            self._event(record, EventKind.ENTRY, tuple(bad_in), bad_out)
+        if not live or weights:
+            self._event(record, EventKind.ENTRY, tuple(weights or bad_in), bad_out)
         if not bad_out and not sending and not self._written_in_place(record, bad_in) and proves_a_drop(record):
             if short_api(record.name) in PARTIAL_OVERWRITES and not record.outputs:
                 self._patched.setdefault(record.inputs[0].numel, []).extend((record.index, value) for value in live)
@@ -575,6 +583,12 @@ class Flow:
             self.unproven.add(record.index)
             if self.inputs_only:
                 self._write(record, _may_have_become(bad_in))
+
+    def _is_second_weight(self, record: Record, tensor: TensorStat) -> bool:
+        """a_weight_follows_from_nothing_in_its_step"""
+        is_before = self.structure.first_backward is None or record.index < self.structure.first_backward
+        is_call = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
+        return is_before and is_call and record.index not in self.calls and is_weight(record, tensor, self.book)
 
     def _is_filled_next(self, record: Record) -> bool:
         """a_gather_fills_its_parts."""

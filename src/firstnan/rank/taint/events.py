@@ -222,6 +222,8 @@ class Tally(Struct, frozen=True, omit_defaults=True):
     """Open values only: they came into being here, whatever reached the rank before."""
     calls: tuple[int, ...] = ()
     """Record indices of the communication that they enter; the other members tell whether they matter."""
+    origin: int = -1
+    """Index of the record that they come from, where it may be a cause of its own and is not the rank's first one."""
 
 
 class Value(Struct):

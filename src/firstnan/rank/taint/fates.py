@@ -8,6 +8,9 @@ Rules, each tested under its name:
     What a record took in and gave that is not legal goes where the record's outcome says.
 ``a_repeated_value_shares_its_fate``
     What a module's record only repeats has the fate of the record inside that holds the same value.
+``what_begins_behind_a_cause_follows_from_nothing``
+    What comes from a record with clean inputs behind the first cause, or from a weight or a batch, and from nothing
+    else, is not said to follow from the cause unless that record is named too.
 ``an_unread_value_needs_a_backward_pass``
     That nobody reads a value is harmless where a backward pass follows: it would show it. Otherwise it is open.
 """
@@ -20,12 +23,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from firstnan.answer.accounts import Account, Fate
-from firstnan.dump.records import Record, RecordKind, TensorStat
+from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.endings import Outcome, is_settled
-from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Tally
+from firstnan.rank.taint.events import LIVE_ENDINGS, Ending, Event, EventKind, Origin, Tally
 from firstnan.rank.taint.legality import BUFFER_ARGUMENT, fate_of_passed
 
 FIRST_LOOK = "first_look"
@@ -54,6 +57,7 @@ class _Known(NamedTuple):
     rule: str = ""
     calls: tuple[int, ...] = ()
     own: bool = False
+    origin: int = -1
 
 
 _MORE = _Known(Fate.CAUSE, calls=(-1,))
@@ -94,6 +98,7 @@ class _Counts:
                 self._first[one],
                 one.own,
                 tuple(sorted(self._more_calls)) if one is _MORE else one.calls,
+                one.origin,
             )
             for one, count in self._counts.items()
         )
@@ -103,6 +108,7 @@ def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], t
     """The rank's non-finite values by their fate; :attr:`Fate.CAUSE` stands for what matters on this rank."""
     counts = _Counts()
     finished = {event.index: event for event in events}
+    apart = _apart(events)
     by_value: dict[tuple[object, ...], _Known] = {}
     repeated: list[tuple[Record, TensorStat]] = []
     for record in flow.records.bad:
@@ -111,6 +117,9 @@ def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], t
             continue
         illegal = flow.illegal.get(record.index, ())
         own = _of_record(flow, record, found.get(record.index), finished.get(record.index))
+        origin = flow.origins.get(record.index, -1) if apart else -1
+        if own is not None and own.fate is Fate.CAUSE and origin in apart:
+            own = own._replace(origin=origin)
         for tensor in bad:
             known = own if any(tensor is one for one in illegal) else _legal(flow, record, tensor, own)
             if known is None:
@@ -126,6 +135,22 @@ def tallies(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], t
     if totals.beyond:
         counts.add(_Known(Fate.BEHIND), "", flow.horizon or 0, totals.beyond)
     return counts.tallies()
+
+
+def _apart(events: Sequence[Event]) -> frozenset[int]:
+    """what_begins_behind_a_cause_follows_from_nothing: those behind the first that matters."""
+    live = [event.index for event in events if event.is_live or event.communications]
+    forward = [event for event in events if event.direction is Direction.FORWARD]
+    made = (event for event in forward if _is_clean_birth(event) or event.origin in _FROM_OUTSIDE)
+    return frozenset(event.index for event in made if live and event.index > live[0])
+
+
+_FROM_OUTSIDE = (Origin.PARAMETER, Origin.INPUT_DATA)
+
+
+def _is_clean_birth(event: Event) -> bool:
+    taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
+    return event.kind is EventKind.BIRTH and bool(taken) and all(t.state is ValueState.FINITE for t in taken)
 
 
 def _of_record(flow: Flow, record: Record, outcome: Outcome | None, event: Event | None) -> _Known | None:
