@@ -14,6 +14,7 @@ UNUSED = (
     *("firstnan.read.sources.archives", "firstnan.read.sources.remote", "firstnan.read.scan.large_values"),
     *("firstnan.run.watch", "firstnan.run.compare", "firstnan.run.growth", "firstnan.rank.magnitudes"),
     *("firstnan.rank.comparing", "firstnan.serving", "firstnan.show.comparison", "firstnan.words.zh"),
+    *("hashlib", "firstnan.report.redaction", "firstnan.show.json", "firstnan.show.mission_files"),
 )
 PROGRAM = """
 import sys

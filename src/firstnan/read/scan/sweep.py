@@ -3,7 +3,8 @@
 The same answers as :mod:`firstnan.read.records.full_reader` gives, for files laid out as MSProbe writes them; for all
 others :class:`Doubt` is raised, and the caller reads the whole file. What is taken for granted of a file that is laid
 out so, since a search for it would make every sound file take longer: records that hold nothing unusual are sound JSON,
-no two records have the same name, and a double holds the statistics (neither ``1e999`` nor an integer of 400 digits).
+no two records have the same name, a double holds the statistics (neither ``1e999`` nor an integer of 400 digits), and
+behind the first part of the file nothing but tensors with a dtype has a Max or a Min.
 No run of MSProbe writes such a file; where a record is parsed for any other reason, it is read as the full reader reads
 it.
 """
