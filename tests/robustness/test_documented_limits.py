@@ -10,8 +10,8 @@ import pytest
 from firstnan.causes import cause, peers
 from firstnan.dump import ranges
 from firstnan.operators import table
-from firstnan.rank import summarize, suspects, window
-from firstnan.rank.surroundings import neighbours
+from firstnan.rank import summarize, suspects, weights, window
+from firstnan.rank.surroundings import blind_spots, neighbours
 from firstnan.rank.taint import def_use, endings, islands, legality, shelf
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
@@ -54,6 +54,10 @@ LIMITS = {
     "records whose output is unfilled memory": suspects.MAX_GARBAGE,
     "largest elements of legal masks": suspects.MAX_MASKS,
     "records before a cause in which its largest input is followed back": summarize.MAX_RUN_UP,
+    "causes of a step that are put into causal order": cause.MOST_ORDERED,
+    "tensors read behind a receive that are held against what was sent": summarize.MAX_READ,
+    "records on the way back to one without statistics that a clean input may come from": blind_spots.MAX_STEPS,
+    "weights that tell whether a step was skipped": weights.MAX_WEIGHTS,
     "other ranks that the operator of a cause is compared with": peers.MAX_PEERS,
     "causes": assemble.MAX_CAUSES,
     "alternatives of one cause": cause.MAX_ALTERNATIVES,
