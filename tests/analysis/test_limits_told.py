@@ -170,6 +170,33 @@ def test_masks_that_were_forgotten_change_nothing(
     assert kept[0] is (Verdict.ANOMALY if is_faulty else Verdict.CLEAN)
 
 
+@pytest.mark.parametrize("end", ["faulty", "healthy", "in forward"])
+def test_harmless_values_that_are_not_listed_change_nothing(
+    end: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Their accounts are the same: what nobody read is open, listed or not."""
+    run = Run()
+    rank = run.rank(0)
+    for number in range(1, 9):
+        rank.op("Functional.softmax", [batch(-INF, shape=(number,))], [t(NAN, shape=(number,))])
+        rank.op("Torch.nan_to_num", [t(NAN, shape=(number,))], [t(1.0, shape=(number,))])
+    rank.op("Torch.exp", [batch(1.0, shape=())], [batch(INF, shape=())])
+    rank.op("Torch.relu", [t(1.0)], [t(1.0)])
+    if end == "faulty":
+        faulty(rank)
+    elif end == "healthy":
+        loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    reports = []
+    for most in (400, 2):
+        monkeypatch.setattr("firstnan.rank.taint.endings.MAX_HARMLESS", most)
+        reports.append(run.analyze(tmp_path))
+    listed, unlisted = ((r.verdict, r.exit_code, named(r), r.accounts, told(r)) for r in reports)
+    assert listed == unlisted
+    assert len(reports[1].contained) < len(reports[0].contained)
+    assert listed[1] == {"faulty": 1, "healthy": 0, "in forward": 4}[end]
+
+
 @pytest.mark.parametrize("is_faulty", [True, False])
 def test_callers_that_were_not_searched_are_told(
     is_faulty: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
