@@ -273,3 +273,25 @@ def test_unknown_with_the_right_operator_is_an_answer(tmp_path: Path) -> None:
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.mechanism.kind) == (born, MechanismKind.UNKNOWN)
     assert cause.mechanism.confidence is Confidence.POSSIBLE
+
+
+@pytest.mark.parametrize(("weight", "exit_code"), [(NAN, 1), (INF, 1), (-INF, 0)])
+@pytest.mark.parametrize("level", ["L0", "L1"])
+def test_a_bad_weight_lives_on(weight: float, exit_code: int, level: str, tmp_path: Path) -> None:
+    """No token chose the bad row of an embedding: the step is finite, and the next one may choose it."""
+    run = Run()
+    rank = run.rank(0)
+    rank.header["level"] = level
+    bad = t(weight, weight if weight is NAN else -1.0, shape=(64, 8), grad=True)
+    if weight == -INF:
+        bad = t(1.0, -INF, shape=(64, 8), grad=True)
+    tokens = t(9, 0, shape=(4,), dtype="int64")
+    if level == "L0":
+        with rank.module("embed", "Embedding", [tokens], [t(1.0)], {"weight": bad}) as read:
+            pass
+    else:
+        read = rank.op("Functional.embedding", [tokens, bad], [t(1.0)])
+        rank.backward(rank.op("Torch.sum", [t(1.0)], [t(8.0, 8.0, shape=())]), [t(1.0, shape=())], [t(1.0)])
+    report = run.analyze(tmp_path)
+    assert report.exit_code == exit_code
+    assert named(report) == ([(0, read)] if exit_code else [])

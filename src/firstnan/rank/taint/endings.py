@@ -9,6 +9,9 @@ A value that every reader drops (``where``, a saturating function) ends in ``SEL
 ``a_scalar_of_scalars_behind_backward_is_a_metric``
     ... and behind backward, outside the optimizer and clipping, one that was made of finite scalars alone (a perplexity
     of the loss); what is made of gradients or weights takes tensors.
+``a_bad_weight_lives_on``
+    A weight is read again in the next step: that this one's result is finite (no token chose the bad row of an
+    embedding) drops nothing. A -Inf that its reader absorbs may be a mask.
 ``a_cast_to_integers_drops``
     What a cast without a record turned into the largest or smallest integer is none any more: the next reader of that
     size shows it (the buckets of relative positions, log(0) among them).
@@ -30,7 +33,7 @@ from firstnan.operators.communication import Result, may_be_stale, role
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of
+from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of, parameter_name
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers, shows_a_second_run
 from firstnan.rank.taint.module_dumps import module_around
@@ -79,17 +82,19 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
     holders = set(flow.readers) | set(flow.absorbed) | {e.index for e in flow.events}
     holders |= {i for i, bad in flow.sends_bad.items() if bad} | {i for i, bad in flow.receives_bad.items() if bad}
     holders |= {reader for readers in flow.readers.values() for reader in readers}
+    keeps = flow.spoils | _bad_weights(flow)
     for index in sorted(holders, reverse=True):
         record = flow.records[index]
         if index < flow.island and record.name.kind is not RecordKind.PARAMETERS_GRAD:
             found[index] = Outcome(frozenset({Ending.ISLAND}))
             continue
-        if index in flow.absorbed and index not in flow.spoils and not flow.book.is_(record.name, OperatorKind.SINK):
+        if index in flow.absorbed and index not in keeps and not flow.book.is_(record.name, OperatorKind.SINK):
             selected = flow.absorbed[index] is OperatorKind.SELECTOR
             ending = Ending.SELECTED if selected else Ending.SATURATED
             found[index] = Outcome(frozenset({ending}), closer=record.name.full, swallowed=not selected)
             continue
-        here = _ending_here(flow, record)
+        is_kept = index in keeps and record.name.direction is Direction.FORWARD
+        here = Ending.UPDATE if is_kept else _ending_here(flow, record)
         endings = {here} if here else set()
         calls: set[int] = set()
         closer, swallowed, sure = None, False, bool(flow.sends_bad.get(index)) or here in LIVE_ENDINGS
@@ -118,6 +123,21 @@ def outcomes(flow: Flow, *, truncated: bool) -> dict[int, Outcome]:
             endings.add(Ending.CUT)
         found[index] = Outcome(frozenset(endings), frozenset(calls), closer, swallowed, sure)
     return found
+
+
+def _bad_weights(flow: Flow) -> set[int]:
+    """a_bad_weight_lives_on: indices of records that take in such a weight and give finite results."""
+    return {
+        event.index
+        for event in flow.events
+        if event.kind is EventKind.ENTRY
+        and event.index in flow.absorbed
+        and event.direction is Direction.FORWARD
+        and any(
+            tensor.state is not ValueState.NEG_INF and parameter_name(flow, event.record, tensor) is not None
+            for tensor in event.bad_inputs
+        )
+    }
 
 
 def finish(flow: Flow, found: Mapping[int, Outcome]) -> tuple[Event, ...]:

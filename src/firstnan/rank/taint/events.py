@@ -34,7 +34,7 @@ class Ending(Enum):
     GRADIENT = "gradient"
     """In gradients."""
     UPDATE = "update"
-    """In what happens after backward: reduction, clipping, optimizer."""
+    """In what happens after backward (reduction, clipping, optimizer), or in a weight that the next step reads."""
     OUTPUT = "output"
     """In the output of the outermost module or of the last record."""
     SINK = "sink"
