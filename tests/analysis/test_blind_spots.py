@@ -309,3 +309,18 @@ def test_a_call_with_a_gradient_gave_a_result(indent: int, gradient: bool, is_co
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=indent), "utf-8")
     report = firstnan.analyze(tmp_path, firstnan.Options(jobs=1))
     assert (report.verdict, report.complete) == (Verdict.CLEAN, is_complete)
+
+
+@pytest.mark.parametrize(("least", "sure"), [(-INF, Confidence.LIKELY), (-200.0, Confidence.CERTAIN)])
+def test_a_swallowed_value_may_be_a_zero(least: float, sure: Confidence, tmp_path: Path) -> None:
+    """The run ends before backward, whose gradient would show the weight of -Inf."""
+    run = Run()
+    rank = run.rank(0)
+    exp = rank.op("Torch.exp", [t(0.5, least)], [t(1.5, 0.0)])
+    div = rank.op("Tensor.__truediv__", [t(1.5, 0.0), t(1.5, 0.0)], [t(NAN)])
+    rank.op("Torch.matmul", [t(NAN), t(1.0, shape=(8, 8))], [t(NAN)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.mechanism.kind) == (div, MechanismKind.DIV_BY_ZERO)
+    assert (cause.place_confidence, cause.mechanism.confidence) == (sure, sure)
+    first = [other.op_name for other in cause.alternatives[:1] if other.reason.key == "reason.swallowed"]
+    assert first == ([exp] if sure is Confidence.LIKELY else [])

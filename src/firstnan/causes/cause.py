@@ -21,6 +21,7 @@ from firstnan.answer.model import Alternative, Confidence, Mechanism, MechanismK
 from firstnan.causes.communication import communication_causes, corrupted, impossible_before
 from firstnan.causes.evidence import evidence_of
 from firstnan.causes.mechanisms import registry
+from firstnan.causes.mechanisms.traits import Trait
 from firstnan.causes.missing_rank import absent_causes, independent
 from firstnan.dump.ranges import format_ranges
 from firstnan.dump.records import Direction, RecordKind
@@ -212,6 +213,7 @@ def _place_confidence(event: Event, mechanism: Mechanism) -> Confidence:
         is_call = event.record.name.kind is RecordKind.API
         entered = mechanism.kind is MechanismKind.LARGE_VALUE_PROPAGATION
         is_proven = is_seen and is_call and event.blind is None and event.jump is None and not entered
+        is_proven = is_proven and not _is_made_zero(event, mechanism)
         return Confidence.CERTAIN if is_proven else Confidence.LIKELY
     is_read = event.origin in (Origin.PARAMETER, Origin.INPUT_DATA) or event.writer is not None
     return Confidence.LIKELY if is_read and event.blind is None else Confidence.POSSIBLE
@@ -222,10 +224,15 @@ def _no_surer(mechanism: Mechanism, event: Event) -> Mechanism:
     only on its way when the run ended, is likely at most, whatever the numbers prove of the record itself."""
     if event.guess is not None:
         return replace(mechanism, confidence=Confidence.POSSIBLE)
-    is_open = event.blind is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}
+    is_open = event.blind is not None or event.endings & LIVE_ENDINGS == {Ending.CUT} or _is_made_zero(event, mechanism)
     if is_open and mechanism.confidence is Confidence.CERTAIN:
         return replace(mechanism, confidence=Confidence.LIKELY)
     return mechanism
+
+
+def _is_made_zero(event: Event, mechanism: Mechanism) -> bool:
+    """A zero is the cause, and a bad value was swallowed on its way."""
+    return event.swallowed is not None and registry.has(mechanism.kind, Trait.ZERO)
 
 
 def _shown_by(event: Event, shown: Event) -> tuple[Note, ...]:
@@ -304,6 +311,11 @@ def _alternatives(step: int, outcome: RankOutcome, summary: RankSummary) -> tupl
         other = outcome.event.record if is_named else blind.record
         reason = Note("reason.reads_blind" if is_named else "reason.blind")
         found.insert(0, Alternative(step, summary.rank, other.name.full, other.index, other.name.direction, reason))
+    swallowed = outcome.event.swallowed
+    if swallowed is not None:
+        reason = Note("reason.swallowed")
+        name = swallowed.name
+        found.insert(0, Alternative(step, summary.rank, name.full, swallowed.index, name.direction, reason))
     for event in summary.events:
         if event is outcome.event or len(found) == MAX_ALTERNATIVES:
             continue

@@ -317,7 +317,7 @@ def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *,
     for event in events:
         matters = id(event) in told
         if spots is not None:
-            event = replace(event, blind=spots.of(event))
+            event = replace(event, blind=spots.of(event), swallowed=spots.swallowed(event))
         if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
             event = replace(event, jump=jump_inside(flow, event))
         if matters:

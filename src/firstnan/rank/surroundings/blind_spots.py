@@ -16,6 +16,9 @@ Rules, each tested under its name:
 ``what_a_module_gave_is_blind_inside``
     ... and where the result of a module is bad while nothing inside is: the last record inside that gave a tensor of
     this size.
+``a_swallowed_value_may_be_a_zero``
+    A weight of -Inf, of which ``exp`` makes a recorded 0, stands behind ``0 / 0`` as well: where the run ended before
+    backward, nothing shows it but that the value was swallowed on the way.
 ``an_unknown_input_may_be_bad``
     A record makes NaN, and an input without statistics comes from a record without statistics: either may be the first.
 """
@@ -56,7 +59,9 @@ class BlindSpots:
         """Size of an argument -> records that took one of this size and have no recorded result"""
         self._codes: dict[tuple[str, Direction, str | None], int] = {}
         """Operator and module -> the first record of it without a recorded result"""
-        if flow.holds_blanks or any(not record.outputs and _is_silent(record, flow) for record in flow.records):
+        self._swallowing = frozenset(i for i, kind in flow.absorbed.items() if kind is not OperatorKind.SELECTOR)
+        holds_silent = any(not record.outputs and _is_silent(record, flow) for record in flow.records)
+        if flow.holds_blanks or holds_silent or self._swallowing:
             for record in flow.records:
                 if record.name.full not in flow.structure.inner and record.name.full not in flow.excluded:
                     self._put(record)
@@ -86,7 +91,7 @@ class BlindSpots:
 
     def of(self, event: Event) -> BlindSpot | None:
         """The record without a recorded result that the event's value may come from, the nearest first."""
-        if not self._codes or event.kind is EventKind.RECEIVE:
+        if event.kind is EventKind.RECEIVE or not self._codes:
             return None
         if event.kind is EventKind.ENTRY:
             return self._written(event, event.bad_inputs)
@@ -107,6 +112,23 @@ class BlindSpots:
             return self._spot(before)
         same = self._codes.get(self._code(event.record))
         return self._spot(same) if same is not None and same < event.index else None
+
+    def swallowed(self, event: Event) -> Record | None:
+        """a_swallowed_value_may_be_a_zero: the record from which an input of a birth comes, as 0 or at its limit."""
+        if not self._swallowing or event.kind is not EventKind.BIRTH:
+            return None
+        queue, seen = [event.record], {event.index}
+        while queue and len(seen) <= MAX_STEPS:
+            current = queue.pop(0)
+            for tensor in current.inputs:
+                key = _key(current.name.direction, tensor)
+                writer = _last(self._writers.get(key), current.index) if tensor.is_floating else -1
+                if writer in self._swallowing:
+                    return self._flow.records[writer]
+                if writer >= 0 and writer not in seen:
+                    seen.add(writer)
+                    queue.append(self._flow.records[writer])
+        return None
 
     def _is_inside(self, record: Record, module: Record) -> bool:
         """Where construct.json does not tell, what stands directly before the module's record."""

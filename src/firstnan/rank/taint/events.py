@@ -175,6 +175,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     blind: BlindSpot | None = None
     """A record whose result is not recorded and from which the value may come
     (:mod:`firstnan.rank.surroundings.blind_spots`)."""
+    swallowed: Record | None = None
+    """Births: a record that swallowed a bad value, and from which an input comes."""
     nearby: tuple[NearRecord, ...] = ()
     """The records around this one in short form, for whoever looks at the report."""
 

@@ -179,6 +179,7 @@ EVIDENCE: dict[str, str] = {
     "reason.guess": "only a guess links it to {op_name}: it may be where the value began",
     "reason.trial": "looks like a trial on uninitialised memory: the same code runs again on other data",
     "reason.blind": "its result is not recorded: the bad value may come from it",
+    "reason.swallowed": "takes in a bad value and gives a finite one, from which an input of the cause comes",
     "reason.reads_blind": "reads the value first: an operator that is not in the dump may have made it before that",
     "reason.later": "follows from the cause: it uses its value",
     "reason.earlier_dropped": "its value did not reach the loss, the gradients or another rank",

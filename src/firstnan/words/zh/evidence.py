@@ -128,6 +128,7 @@ EVIDENCE: dict[str, str] = {
     "reason.guess": "{op_name} 的值到达此处只是推测：异常也可能始于此处",
     "reason.trial": "像是在未初始化内存上的试运行：同样的代码随后在其他数据上再次运行",
     "reason.blind": "其结果没有记录，异常值可能来自此处",
+    "reason.swallowed": "读入异常值而结果有限，根因的输入由此而来",
     "reason.reads_blind": "最先读到该值：也可能是在它之前由未采集的算子产生",
     "reason.later": "由根因引起：使用了根因的值",
     "reason.earlier_dropped": "它的值没有到达 loss、梯度或其他 rank",
