@@ -42,6 +42,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``what_was_not_dumped_passes_the_value_on``
     ... and where no result was dumped at all, the next bad input may be this record's result: NaN stays NaN, an
     infinity may have become either.
+``what_it_took_in_was_not_dumped``
+    ... nor does a record that shows no arguments at all (``data_mode: ["output"]``) make anything of its own where a
+    bad value came before that it may follow from.
 ``overwritten_in_part``
     ``x[mask] = 0`` with a NaN in x drops what the mask selects; that nothing was left is proven by the next record that
     reads a finite tensor of that size.
@@ -510,6 +513,10 @@ class Flow:
             self._read(record, bad_in, bad_out, bool(calls))
         elif calls:
             self._event(record, EventKind.RECEIVE, (), bad_out)
+        elif shows_no_arguments(record) and (before := self._nearest(record, bad_out)) is not None:
+            self.guesses.add((before.writer, record.index))
+            self._link(before.writer, record.index)
+            before.readers.append(record.index)
         else:
             legal = tuple(t for t in taken if t.state.is_bad)
             if any(t.state.is_unknown and t.is_floating for t in taken):
@@ -521,6 +528,12 @@ class Flow:
                 short_api(record.name), Computes.NORM
             ):
                 self._norm = value
+
+    def _nearest(self, record: Record, given: Sequence[TensorStat]) -> Value | None:
+        """what_it_took_in_was_not_dumped: the nearest value that what a record gave can follow from."""
+        is_nan = any(tensor.state is ValueState.NAN for tensor in given)
+        near = (v for v in islice(self._values.latest(), SEARCH) if self._readable(record, v) and not v.uninitialised)
+        return next((value for value in near if is_nan or value.stat.state is not ValueState.NAN), None)
 
     def _was_read_later(self, record: Record, bad_in: Sequence[TensorStat]) -> bool:
         """a_number_that_was_read_later"""
@@ -1041,6 +1054,11 @@ def proves_a_drop(record: Record) -> bool:
     if any(tensor.state.is_unknown and tensor.is_floating for tensor in record.outputs):
         return False
     return bool(record.outputs) or short_api(record.name) in OVERWRITES
+
+
+def shows_no_arguments(record: Record) -> bool:
+    """Neither a tensor nor a plain value went in, as far as the record tells."""
+    return not record.inputs and not any(scalar.slot.startswith("input") for scalar in record.scalars)
 
 
 def _may_have_become(taken: Sequence[TensorStat]) -> TensorStat:
