@@ -328,3 +328,17 @@ def test_a_module_gives_the_last_of_what_looks_alike(tmp_path: Path) -> None:
         loss = rank.op("Torch.mean", [t(NAN)], [t(NAN, shape=())])
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     assert the_cause(run.analyze(tmp_path)).op_name == bad
+
+
+@pytest.mark.parametrize("shape", [(64,), (8, 8)])
+def test_a_flat_vector_that_is_cut_up_is_no_batch(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """The memory of a collective of sharded training at the beginning of a pass; a batch has more dimensions."""
+    run = Run()
+    rank = run.rank(0)
+    name = rank.op("Torch.split", [batch(NAN, shape=shape), [32, 32]], [[batch(NAN, shape=(32,))] * 2])
+    rank.op("Torch.mul", [batch(NAN, shape=(32,)), t(1.0, shape=(32,))], [t(NAN, shape=(32,))])
+    loss = rank.op("Torch.sum", [t(NAN, shape=(32,))], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    cause = the_cause(run.analyze(tmp_path))
+    assert cause.op_name == name
+    assert (cause.where is Where.INPUT_DATA) is (len(shape) > 1)

@@ -15,6 +15,8 @@ Rules, each tested under its name:
 ``a_spread_vector_is_a_weight``
     A vector that needs a gradient, that no record wrote and that an operator spreads over a larger tensor is a weight:
     the scale of a normalisation that the model writes out (``weight * x``).
+``a_flat_vector_that_is_cut_up_is_no_batch``
+    Sharded training lays weights and gradients of a layer side by side in one vector, and cuts it up.
 ``a_flat_shard_is_a_parameter``
     A vector that needs no gradient, that no record wrote and that an all_gather takes in is a shard of the weights.
 """
@@ -30,6 +32,7 @@ from firstnan.operators.communication import CallKind, Result, role
 from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, short_api
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind, Origin
+from firstnan.rank.taint.islands import VIEWS
 from firstnan.rank.taint.links import is_at_the_door, same_values
 from firstnan.rank.taint.writers import FiniteWriters
 
@@ -187,7 +190,7 @@ def _is_batch(flow: Flow, event: Event, tensor: TensorStat) -> bool:
     """No gradient required, and an argument of the outermost module around the record, or of a record that
     stands before every module and every other operator that reads this shape. A single number is a setting."""
     record = event.record
-    if tensor.requires_grad or record.index in flow.calls or tensor.shape == ():
+    if tensor.requires_grad or record.index in flow.calls or tensor.shape == () or _is_cut_up(record, tensor):
         return False
     chain = flow.structure.ancestors(record.name.full)
     if record.name.kind is RecordKind.MODULE:
@@ -212,6 +215,11 @@ def _is_read_again(flow: Flow, event: Event, tensor: TensorStat) -> bool:
         for known in one.bad_inputs
         if one.direction is Direction.FORWARD
     )
+
+
+def _is_cut_up(record: Record, tensor: TensorStat) -> bool:
+    """a_flat_vector_that_is_cut_up_is_no_batch."""
+    return len(tensor.shape or ()) == 1 and short_api(record.name) in VIEWS and not record.name.path
 
 
 def leads_to_forward(flow: Flow, record: Record) -> bool:
