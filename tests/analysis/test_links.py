@@ -342,3 +342,19 @@ def test_a_flat_vector_that_is_cut_up_is_no_batch(shape: tuple[int, ...], tmp_pa
     cause = the_cause(run.analyze(tmp_path))
     assert cause.op_name == name
     assert (cause.where is Where.INPUT_DATA) is (len(shape) > 1)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_weight_is_read_again_by_the_optimizer(same: bool, tmp_path: Path) -> None:
+    """tanh swallows what an infinite weight gives; the update takes the weight in again. Other numbers are another
+    tensor."""
+    run = Run()
+    rank, weight = run.rank(0), t(INF, -0.5, (8, 8))
+    read = rank.op("Functional.linear", [batch(1.0), weight], [t(INF, -1.0)])
+    rank.op("Torch.tanh", [t(INF, -1.0)], [t(1.0, -0.7)])
+    loss = rank.op("Torch.sum", [t(1.0, -0.7)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    taken = weight if same else t(INF, -0.25, (8, 8))
+    updated = rank.op("Tensor.add_", [taken, batch(0.1, shape=(8, 8))], [taken])
+    cause = the_cause(run.analyze(tmp_path))
+    assert (cause.op_name, cause.where is Where.PARAMETER) == (read if same else updated, same)

@@ -15,6 +15,9 @@ Rules, each tested under its name:
 ``a_spread_vector_is_a_weight``
     A vector that needs a gradient, that no record wrote and that an operator spreads over a larger tensor is a weight:
     the scale of a normalisation that the model writes out (``weight * x``).
+``a_weight_is_read_again_by_the_optimizer``
+    An infinite weight whose product an activation swallowed is bad all the same: what the update, or a message to other
+    ranks, reads with its very numbers is the weight.
 ``a_flat_vector_that_is_cut_up_is_no_batch``
     Sharded training lays weights and gradients of a layer side by side in one vector, and cuts it up.
 ``a_flat_shard_is_a_parameter``
@@ -33,7 +36,7 @@ from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, short_api
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.rank.taint.islands import VIEWS
-from firstnan.rank.taint.links import is_at_the_door, same_values
+from firstnan.rank.taint.links import is_at_the_door, is_distinct, same_values
 from firstnan.rank.taint.writers import FiniteWriters
 
 NEAR_FORWARD = 64
@@ -64,7 +67,7 @@ def origin_of(flow: Flow, event: Event, pending: Iterable[int]) -> tuple[Origin,
     if event.is_of_a_copy:
         return Origin.BETWEEN_RECORDS, None, _finite_writer(flow, record.index, event.bad_inputs)
     for tensor in event.bad_inputs:
-        parameter = parameter_name(flow, record, tensor)
+        parameter = parameter_name(flow, record, tensor) or _known_parameter(flow, event, tensor)
         if parameter is not None:
             before = _read_finite_before(flow, record, parameter)
             return (Origin.PARAMETER if before is None else Origin.BETWEEN_RECORDS), parameter, before
@@ -202,6 +205,20 @@ def _is_batch(flow: Flow, event: Event, tensor: TensorStat) -> bool:
         return opens_micro_batch(flow, event) or not _comes_from_a_sibling(flow, outer, tensor)
     updates = flow.structure.in_update(record.name.full) or not leads_to_forward(flow, record)
     return tensor.requires_grad is False and not updates and _opens_a_pass(flow, record, tensor)
+
+
+def _known_parameter(flow: Flow, event: Event, tensor: TensorStat) -> str | None:
+    """a_weight_is_read_again_by_the_optimizer: the parameter that an earlier record read with these numbers."""
+    if not tensor.requires_grad or not is_distinct(tensor) or event.direction is not Direction.FORWARD:
+        return None
+    earlier = (e for e in flow.events if e.kind is EventKind.ENTRY and e.index < event.index)
+    names = (
+        parameter_name(flow, one.record, known)
+        for one in islice(earlier, MAX_EARLIER)
+        for known in one.bad_inputs
+        if known.requires_grad and known.shape == tensor.shape and same_values(known, tensor)
+    )
+    return next((name for name in names if name is not None), None)
 
 
 def _is_read_again(flow: Flow, event: Event, tensor: TensorStat) -> bool:
