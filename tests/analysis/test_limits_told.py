@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import INF, NAN, Rank, Run, batch, named, p2p_op, t, the_cause
+from made_runs import INF, NAN, Rank, Run, batch, blank, named, p2p_op, t, the_cause
 
 from firstnan.answer.model import Report, Verdict
 from firstnan.rank.taint.limits import Limit
@@ -168,6 +168,23 @@ def test_masks_that_were_forgotten_change_nothing(
     kept, forgot = ((r.verdict, r.exit_code, named(r), r.accounts, r.contained, told(r)) for r in reports)
     assert kept == forgot
     assert kept[0] is (Verdict.ANOMALY if is_faulty else Verdict.CLEAN)
+
+
+@pytest.mark.parametrize("most", [2, 256])
+def test_blank_records_that_were_not_looked_for_are_told(
+    most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The way back from the cause is longer than what is looked at: it may begin at a record without statistics."""
+    monkeypatch.setattr("firstnan.rank.surroundings.blind_spots.MAX_STEPS", most)
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Torch.cumsum", [t(9.0, shape=(2, 2))], [blank((2, 2))])
+    for number in range(1, 20):
+        rank.op("Torch.add", [t(float(number)), t(0.5)], [t(number + 1.0)])
+    rank.op("Torch.div", [t(20.0), t(1.0, 0.0)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert told(run.analyze(tmp_path)) == ([Limit.BLANKS.value] if most == 2 else [])
 
 
 @pytest.mark.parametrize("end", ["faulty", "healthy", "in forward"])

@@ -94,6 +94,8 @@ def suspected(
         facts += facts_of(beyond, endings.outcomes(beyond, truncated=over.truncated))
         symptoms += [s for s in _symptoms(beyond) if s.kind not in {known.kind for known in symptoms}]
         bad_inputs = {**beyond.bad_inputs, **bad_inputs}
+    shown, cut = _with_surroundings(view, flow, events, nearby=nearby)
+    reached = limits.reached(flow, found, events, lost_memory=watch.lost_memory, cut=cut)
     windows = sorted((*focus.windows, *far), key=lambda window: window.start)
     return replace(
         clean,
@@ -102,9 +104,9 @@ def suspected(
         made=log.made(),
         mentioned=log.ranks,
         suspect=over.suspect,
-        problems=(*clean.problems, *_open_ends(view, flow, found, events, lost_memory=watch.lost_memory)),
+        problems=(*clean.problems, *_open_ends(view, flow, events, reached)),
         horizon=focus.horizon,
-        events=_with_surroundings(view, flow, events, nearby=nearby),
+        events=shown,
         tallies=tallies(flow, found, events, _totals(view, focus)),
         saturated=None if any(e.is_live for e in events) else saturated_event(view, over.saturated, watch.book),
         bad_inputs=bad_inputs,
@@ -263,7 +265,7 @@ def _ends_blind(view: RankView) -> bool:
 
 
 def _open_ends(
-    view: RankView, flow: Flow, found: Mapping[int, endings.Outcome], events: Sequence[Event], *, lost_memory: bool
+    view: RankView, flow: Flow, events: Sequence[Event], reached: Iterable[limits.Limit]
 ) -> Iterator[Problem]:
     """Where the run ended with values in flight, and where the analysis did."""
     folder = view.overview.folder
@@ -272,7 +274,7 @@ def _open_ends(
     if flow.last_check is not None:
         name = flow.records[flow.last_check].name.full
         yield Problem(ProblemKind.ENDED_AT_CHECK, folder.step, folder.rank, folder.label, name)
-    for limit in limits.reached(flow, found, events, lost_memory=lost_memory):
+    for limit in reached:
         yield Problem(ProblemKind.LIMIT, folder.step, folder.rank, folder.label, limit.value, judged=False)
 
 
@@ -308,16 +310,23 @@ def _run_up(view: RankView, record: Record) -> tuple[RunUp, ...]:
     return run_up(Table(view.records(start, record.index + 1), view.overview.end), record)
 
 
-def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *, nearby: bool) -> tuple[Event, ...]:
-    """Run-up, earlier bad records and neighbouring records of the few events that can be the first that matters."""
+def _with_surroundings(
+    view: RankView, flow: Flow, events: tuple[Event, ...], *, nearby: bool
+) -> tuple[tuple[Event, ...], frozenset[int]]:
+    """Run-up, earlier bad records and neighbouring records of the few events that can be the first that matters; and
+    the indices of those that may come from a record without statistics that was not looked for any further."""
     known = frozenset(event.index for event in events)
     spots = BlindSpots(flow) if events else None
     told = {id(event) for event in neighbours.first_that_matter(events)}
     found = []
+    cut: set[int] = set()
     for event in events:
         matters = id(event) in told
         if spots is not None:
-            event = replace(event, blind=spots.of(event), swallowed=spots.swallowed(event))
+            event = replace(event, blind=spots.of(event))
+            if spots.is_cut and event.blind is None:
+                cut.add(event.index)
+            event = replace(event, swallowed=spots.swallowed(event))
         if event.kind is EventKind.BIRTH and event.record.name.kind is RecordKind.MODULE:
             event = replace(event, jump=jump_inside(flow, event))
         if matters:
@@ -330,7 +339,7 @@ def _with_surroundings(view: RankView, flow: Flow, events: tuple[Event, ...], *,
                 nearby=neighbours.near_records(around, flow.structure.module_path),
             )
         found.append(event)
-    return tuple(found)
+    return tuple(found), frozenset(cut)
 
 
 def _is_partly_blind(view: RankView) -> bool:

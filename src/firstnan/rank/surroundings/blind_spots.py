@@ -26,6 +26,7 @@ Rules, each tested under its name:
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
@@ -37,7 +38,7 @@ from firstnan.rank.taint.def_use import OVERWRITES, Flow
 from firstnan.rank.taint.events import BlindSpot, Event, EventKind, Origin
 from firstnan.rank.taint.writers import NEAREST
 
-MAX_STEPS = 64
+MAX_STEPS = 256
 """Records on the way back that are looked at."""
 
 _K = TypeVar("_K", bound=Hashable)
@@ -50,6 +51,10 @@ class BlindSpots:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
+        self.is_cut = False
+        """The last search ended before all records on the way were looked at."""
+        self._clear: set[int] = set()
+        """Records whose inputs come from none of these, by any way."""
         self._writers: dict[_Key, list[int]] = {}
         self._sizes: dict[_Size, list[int]] = {}
         """Size of a result -> records that gave a known one of this size"""
@@ -91,6 +96,7 @@ class BlindSpots:
 
     def of(self, event: Event) -> BlindSpot | None:
         """The record without a recorded result that the event's value may come from, the nearest first."""
+        self.is_cut = False
         if event.kind is EventKind.RECEIVE or not self._codes:
             return None
         if event.kind is EventKind.ENTRY:
@@ -142,9 +148,9 @@ class BlindSpots:
 
     def _before(self, record: Record) -> int | None:
         """The nearest one from which an input of ``record`` can come, by way of recorded results."""
-        queue, seen = [record], {record.index}
+        queue, seen = deque([record]), {record.index}
         while queue and len(seen) <= MAX_STEPS:
-            current = queue.pop(0)
+            current = queue.popleft()
             for tensor in current.inputs:
                 if not tensor.is_floating or tensor.state.is_unknown:
                     continue
@@ -153,9 +159,12 @@ class BlindSpots:
                 blind = self._last_of(direction, tensor, current.index)
                 if blind > writer:
                     return blind
-                if writer >= 0 and writer not in seen:
+                if writer >= 0 and writer not in seen and writer not in self._clear:
                     seen.add(writer)
                     queue.append(self._flow.records[writer])
+        self.is_cut = bool(queue)
+        if not self.is_cut:
+            self._clear |= seen
         return None
 
     def _last_of(self, direction: Direction, tensor: TensorStat, index: int) -> int:

@@ -9,7 +9,7 @@ Rules, each tested under its name:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from firstnan.rank.taint.def_use import Flow
@@ -36,10 +36,20 @@ class Limit(Enum):
     """:data:`legality.MAX_ILLEGAL`."""
     TRIAL = "records behind the first message in which a trial on garbage is recognised"
     """:data:`islands.MAX_BEHIND`."""
+    BLANKS = "records on the way back to one without statistics that a clean input may come from"
+    """:data:`firstnan.rank.surroundings.blind_spots.MAX_STEPS`."""
 
 
-def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *, lost_memory: bool) -> Iterator[Limit]:
-    """a_limit_is_told_where_it_matters; ``lost_memory``: some records with unfilled memory were not kept."""
+def reached(
+    flow: Flow,
+    found: Mapping[int, Outcome],
+    events: Sequence[Event],
+    *,
+    lost_memory: bool,
+    cut: Collection[int] = (),
+) -> Iterator[Limit]:
+    """a_limit_is_told_where_it_matters; ``lost_memory``: some records with unfilled memory were not kept; ``cut``:
+    indices of events for which records without statistics were not looked for to the end."""
     first = next((event for event in events if event.is_live or event.communications), None)
     if left_out(flow, found, events):
         yield Limit.EVENTS
@@ -55,6 +65,8 @@ def reached(flow: Flow, found: Mapping[int, Outcome], events: Sequence[Event], *
         yield Limit.SEARCH
     if flow.untold_trial is not None and first.index < flow.untold_trial:
         yield Limit.TRIAL
+    if first.index in cut:
+        yield Limit.BLANKS
     unknown = first.kind is EventKind.ENTRY and first.origin in (Origin.BETWEEN_RECORDS, Origin.BEFORE_DUMP)
     if unknown and len(first.pending) == PENDING_CALLS:
         yield Limit.PENDING
