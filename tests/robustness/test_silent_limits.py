@@ -8,6 +8,7 @@ from pathlib import Path
 import made_sizes
 import pytest
 from known_cases import own_cases
+from made_runs import INF, NAN, Run, t
 
 import firstnan
 from firstnan.answer.model import Report
@@ -39,10 +40,24 @@ MADE = {"births": 40, "entries": 40, "sends": 20, "readers": 40, "masks": 40, "b
 """Dumps in which something is there very often, and how often."""
 
 
+def swallowed() -> Run:
+    """Infinities that a reciprocal maps to zero, and a fault behind them that reads one of two values."""
+    run = Run()
+    rank = run.rank(0)
+    for number in range(1, 6):
+        rank.op("Torch.exp", [t(100.0)], [t(INF, float(number))])
+        rank.op("Torch.reciprocal", [t(INF, float(number))], [t(1.0, 0.0)])
+    rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN, shape=(3, 3))])
+    loss = rank.op("Torch.sum", [t(NAN, shape=(3, 3))], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0, shape=(3, 3))])
+    return run
+
+
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     root = tmp_path_factory.mktemp("made")
     made = [made_sizes.write(root / name, getattr(made_sizes, name)(number)) for name, number in MADE.items()]
+    made.append(swallowed().write(root / "swallowed"))
     return [*made, *(case.folder for case in own_cases())]
 
 
