@@ -40,6 +40,8 @@ from firstnan.rank.taint.writers import NEAREST
 
 MAX_STEPS = 256
 """Records on the way back that are looked at."""
+SOON = 64
+"""Records on the way back within which a value that was swallowed is thought of."""
 
 _K = TypeVar("_K", bound=Hashable)
 _Key = tuple[Direction, int | None, object, object]
@@ -124,7 +126,7 @@ class BlindSpots:
         if not self._swallowing or event.kind is not EventKind.BIRTH:
             return None
         queue, seen = [event.record], {event.index}
-        while queue and len(seen) <= MAX_STEPS:
+        while queue and len(seen) <= SOON:
             current = queue.pop(0)
             for tensor in current.inputs:
                 key = _key(current.name.direction, tensor)
