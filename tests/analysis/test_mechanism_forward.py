@@ -283,3 +283,13 @@ def test_a_negative_stored_variance(operator: str, trains: bool, eps: float, kin
 def test_the_least_number_of_a_dtype_in_a_mask_was_not_clamped(given: Json, clamped: bool, tmp_path: Path) -> None:
     found = why(Call("Torch.frob", [h(1.0), given], h(NAN)), tmp_path)
     assert (found.kind is Kind.SATURATION) is clamped
+
+
+@pytest.mark.parametrize(
+    ("exponent", "kind"),
+    [(t(1.5, 1.5, ()), Kind.DOMAIN_ERROR), (t(2.0, 2.0, ()), Kind.UNKNOWN), (t(1.5, 0.5, (8,)), Kind.UNKNOWN)],
+    ids=["learnt", "whole", "several"],
+)
+def test_a_learnt_exponent_of_a_negative_base(exponent: Json, kind: Kind, tmp_path: Path) -> None:
+    """A generalised mean: the exponent is a tensor of one number, and a base below zero has no such power."""
+    assert why(Call("Torch.pow", [t(1.0, -1.0), exponent], t(NAN)), tmp_path).kind is kind

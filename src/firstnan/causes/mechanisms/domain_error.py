@@ -22,7 +22,8 @@ import math
 from firstnan.answer.model import Confidence, Mechanism, MechanismKind
 from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
-from firstnan.dump.records import TensorStat
+from firstnan.dump.records import Record, TensorStat
+from firstnan.dump.values import ValueState
 from firstnan.operators.table import Computes, short_api
 from firstnan.rank.taint.events import EventKind
 
@@ -76,6 +77,16 @@ def _domain(case: Case) -> tuple[float, float]:
     if known is not None:
         return known
     exponent = number(operand(case.record, 1))
+    if exponent is None:
+        exponent = _one_number(case.record)
     if case.computes(Computes.POWER) and case.api != "__rpow__" and exponent is not None and not exponent.is_integer():
         return 0.0, math.inf
     return -math.inf, math.inf
+
+
+def _one_number(record: Record) -> float | None:
+    """The exponent that a tensor of equal elements gives, a learnt one without dimensions among them."""
+    given = next((t for t in record.inputs if t.slot in ("input_args.1", "input_kwargs.exponent")), None)
+    if given is None or given.state is not ValueState.FINITE or given.max is None or given.max != given.min:
+        return None
+    return float(given.max)
