@@ -359,6 +359,66 @@ def rollout_categorical(place: Place) -> tuple[nn.Module, Step]:
     return _rollout(place, categorical=True)
 
 
+class Judge(nn.Module):
+    """Tells real from made samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 1)
+        self.gain = 0.1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.head(torch.exp(functional.softplus(self.body(x)) * self.gain)))
+
+
+def penalty(place: Place) -> tuple[nn.Module, Step]:
+    """A gradient penalty: backward runs twice through the same records."""
+    net = Judge()
+    if place.has(Fault.EXP):
+        net.gain = 5e3
+    keep = 0.0 if place.has(Fault.ROOT) else 1.0
+    spoil_shard(net.head.weight, place)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        mixed = torch.randn(BATCH, WIDTH).requires_grad_()
+        (gradient,) = torch.autograd.grad(net(mixed).sum(), mixed, create_graph=True)
+        length = torch.sqrt((gradient * keep).square().sum(-1))
+        (net(torch.randn(BATCH, WIDTH)).mean() + (length - 1).square().mean()).backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+    return net, step
+
+
+def actors(place: Place) -> tuple[nn.Module, Step]:
+    """Rank 0 learns from what the others, which compute without gradients, did with its weights."""
+    net = Policy(categorical=False)
+    if place.has(Fault.EXP):
+        net.gain = 5e3
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def step() -> None:
+        for parameter in net.parameters():
+            dist.broadcast(parameter.data, src=0)
+        seen = torch.zeros(BATCH, WIDTH + 1)
+        if place.rank:
+            with torch.no_grad():
+                x = torch.randn(BATCH, WIDTH)
+                seen = torch.cat([x, net(x).unsqueeze(-1)], -1)
+        gathered = [torch.empty_like(seen) for _ in range(place.world)] if place.rank == 0 else None
+        dist.gather(seen, gathered, dst=0)
+        if gathered is not None:
+            optimizer.zero_grad()
+            x, before = torch.cat(gathered[1:]).split([WIDTH, 1], -1)
+            torch.exp(net(x) - before.squeeze(-1)).mean().backward()
+            optimizer.step()
+
+    return net, step
+
+
 class Half(nn.Module):
     """float16 layers, whose last gradient the loss scale multiplies."""
 
@@ -409,6 +469,8 @@ PROGRAMS: dict[str, tuple[Callable[[Place], tuple[nn.Module, Step]], int, int, S
     "ring": (ring_attention, 3, 2, (Fault.NONE, Fault.EXP, Fault.WEIGHT, Fault.BATCH)),
     "rollout": (rollout, 2, 2, (Fault.NONE, Fault.EXP, Fault.WEIGHT, Fault.BATCH)),
     "categorical": (rollout_categorical, 2, 2, (Fault.NONE, Fault.EXP, Fault.WEIGHT, Fault.BATCH)),
+    "penalty": (penalty, 2, 2, (Fault.NONE, Fault.EXP, Fault.ROOT, Fault.WEIGHT)),
+    "actors": (actors, 3, 2, (Fault.NONE, Fault.EXP)),
     "skipped": (skipped, 2, 4, (Fault.NONE, Fault.EXP, Fault.WEIGHT)),
 }
 """Name -> the program, its ranks, its steps, and the faults that are put into it."""
