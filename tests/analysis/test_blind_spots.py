@@ -102,11 +102,13 @@ def test_another_call_takes_nothing_away(first: Json, api: str, tmp_path: Path) 
     assert (cause.op_name, cause.place_confidence) == (other, Confidence.CERTAIN)
 
 
-@pytest.mark.parametrize(("given", "sure"), [(t(1.0), Confidence.CERTAIN), (blank(), Confidence.LIKELY)])
-def test_the_forward_call_is_not_recorded(given: Json, sure: Confidence, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "sure"), [([t(1.0)], Confidence.CERTAIN), ([blank()], Confidence.LIKELY), ([], Confidence.LIKELY)]
+)
+def test_the_forward_call_is_not_recorded(given: list[Json], sure: Confidence, tmp_path: Path) -> None:
     run = Run()
     rank = run.rank(0)
-    root = rank.op("Torch.sqrt", [t(1.0, 0.0)], [given])
+    root = rank.op("Torch.sqrt", [t(1.0, 0.0)], given)
     loss = rank.op("Torch.mean", [t(0.5)], [t(0.5, shape=())])
     rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
     bad = rank.backward(root, [t(1.0)], [t(INF)])

@@ -358,3 +358,20 @@ def test_a_weight_is_read_again_by_the_optimizer(same: bool, tmp_path: Path) -> 
     updated = rank.op("Tensor.add_", [taken, batch(0.1, shape=(8, 8))], [taken])
     cause = the_cause(run.analyze(tmp_path))
     assert (cause.op_name, cause.where is Where.PARAMETER) == (read if same else updated, same)
+
+
+@pytest.mark.parametrize("call", [True, False])
+def test_a_number_is_no_gradient(call: bool, tmp_path: Path) -> None:
+    """A number of the backward pass that nothing reads, and shards that are bad where no record made them."""
+    run = Run()
+    for number in (0, 1):
+        rank = run.rank(number)
+        loss = rank.op("Torch.mean", [t(1.0)], [t(1.0, shape=())])
+        rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+        unrecorded(rank, "Torch.cat")
+        noise(rank)
+        if call:
+            rank.all_reduce(batch(NAN, shape=(64,)), batch(NAN, shape=(64,)), (0, 1))
+        else:
+            rank.op("Tensor.add_", [batch(1.0, shape=(64,)), batch(NAN, shape=(64,))], [batch(NAN, shape=(64,))])
+    assert "Torch.log.0.forward" not in [name for _, name in named(run.analyze(tmp_path))]

@@ -109,7 +109,9 @@ class BlindSpots:
             spot = self._written(event, event.bad_outputs)
             return spot if spot is not None and self._is_inside(spot.record, event.record) else None
         twin = event.forward_twin
-        if twin is not None and any(t.state.is_unknown for t in (*twin.inputs, *twin.outputs) if t.is_floating):
+        if twin is not None and (
+            not twin.outputs or any(t.state.is_unknown for t in (*twin.inputs, *twin.outputs) if t.is_floating)
+        ):
             return self._spot(twin.index)
         before = self._before(twin or event.record)
         if before is not None:

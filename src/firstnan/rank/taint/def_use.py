@@ -56,6 +56,8 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
 ``a_graph_has_no_gap``
     Who reads a tensor that requires a gradient reads it of a record whose result requires one, where there is one; a
     number that nothing else tells apart, of no other.
+``a_number_is_no_gradient``
+    Nor is a single number guessed to be in what ranks exchange and update once backward has begun.
 ``a_guess_does_not_cross_backward``
     What was computed before backward is not guessed to be in what ranks reduce behind it.
 ``a_blind_record_between``
@@ -969,6 +971,8 @@ class Flow:
                 continue
             if tensor.requires_grad and value.stat.requires_grad is False and value.stat.numel == 1:
                 continue  # a_graph_has_no_gap
+            if value.stat.numel == 1 != tensor.numel and self._reads_gradients(record):
+                continue  # a_number_is_no_gradient
             gathers = any(role(call.api).result is Result.GATHERED for call in self.calls.get(value.writer, ()))
             writer = self.records[value.writer]
             arrived = bool(self.receives_bad.get(value.writer)) and not value.readers
