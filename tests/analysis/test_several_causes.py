@@ -310,3 +310,22 @@ def test_many_causes_stand_in_causal_order(ranks: int, tmp_path: Path) -> None:
     found = named(run.analyze(tmp_path))
     assert len(found) == ranks
     assert found[0] == (ranks - 1, div)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_weights_that_arrived_are_no_cause_of_their_own(flat: bool, tmp_path: Path) -> None:
+    """A server sends its weights as one flat vector; what is bad in them was bad before. An activation is no weight."""
+    run = Run()
+    server, worker = run.rank(0), run.rank(1)
+    sent = batch(NAN, shape=(96,)) if flat else batch(NAN, shape=(4, 24))
+    name = server.send(sent, 1)
+    worker.recv(sent, 0)
+    if not flat:
+        worker.op("Torch.relu", [sent], [sent])
+    read = worker.op("Functional.linear", [batch(1.0), t(NAN, shape=(8, 8))], [t(NAN)])
+    loss = worker.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    worker.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    worker.send(batch(NAN, shape=(96,)), 0)
+    found = named(run.analyze(tmp_path))
+    assert found[0] == (0, name) or not flat
+    assert ((1, read) in found) is not flat

@@ -140,7 +140,7 @@ def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], bo
         may_be_weight = not any(map(_is_weight, (one.event for one in spread.outcomes)))
         for event in summaries[outcome.rank].events:
             later = event.index > outcome.event.index and event.direction is Direction.FORWARD
-            is_own = is_own_birth(event) or (may_be_weight and _is_weight(event))
+            is_own = is_own_birth(event) or (may_be_weight and _is_weight(event) and not _has_arrived(event, outcome))
             if not later or not event.is_live or not event.goes_on or not is_own or _code(event) in known:
                 continue
             cause = _own(step, RankOutcome(outcome.rank, event, Arrival.OWN), summaries, book)
@@ -154,6 +154,18 @@ def _further(step: int, spread: Spread, summaries: Mapping[int, RankSummary], bo
 
 def _is_weight(event: Event) -> bool:
     return event.kind is EventKind.ENTRY and event.origin is Origin.PARAMETER and event.guess is None
+
+
+def _has_arrived(event: Event, outcome: RankOutcome) -> bool:
+    """What the rank received before can be the weight: of its shape, or one flat vector that holds it (weights that a
+    server sends)."""
+    if outcome.arrival is Arrival.OWN or outcome.event.kind is not EventKind.RECEIVE:
+        return False
+    return any(
+        one.shape == weight.shape or (len(one.shape or ()) == 1 and (one.numel or 0) >= (weight.numel or 0))
+        for one in outcome.event.bad_outputs
+        for weight in event.bad_inputs
+    )
 
 
 def _code(event: Event) -> tuple[str, str | None]:
