@@ -207,3 +207,18 @@ def test_what_a_hook_made_of_the_gradient_of_a_parameter(first: bool, tmp_path: 
         rank.parameters_grad(module, weight=t(NAN, shape=weight, grad=False))
     rank.backward(product, [t(1.0)], [t(1.0)])
     assert named(run.analyze(tmp_path)) == [(0, made)]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_code_in_backward_begins_no_pass(grad: bool, tmp_path: Path) -> None:
+    """``where`` drops a NaN of forward; a hook computes a number before the backward of what made it."""
+    run = Run()
+    rank = run.rank(0)
+    diff = rank.op("Tensor.__sub__", [t(1.0), batch(NAN)], [t(NAN)])
+    rank.op("Torch.where", [batch(1.0, 0.0, dtype="bool"), 0.0, t(NAN)], [t(1.0)])
+    loss = rank.op("Torch.mean", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(0.1)])
+    rank.op("Torch.norm", [batch(0.1)], [t(0.5, shape=(), grad=grad)])
+    rank.backward(diff, [t(0.1)], [t(0.1)])
+    found = [cause.op_name for cause in run.analyze(tmp_path).root_causes]
+    assert found == ([diff] if grad else [])

@@ -5,6 +5,9 @@ Rules, each tested under its name:
 ``a_pass_that_died_is_no_update``
     What stands behind the last backward record is the update, up to the first record inside a module whose result needs
     a gradient: the run died in the forward pass of the next micro-batch.
+``code_in_backward_begins_no_pass``
+    What hooks compute between two backward records has no graph: the backward record behind it does not start from a
+    loss.
 """
 
 from __future__ import annotations
@@ -269,6 +272,8 @@ class Nesting:
         is_behind = self._last is not None and record.index > self._last
         if is_behind and self._resumed is None and _is_forward_pass(record, usable):
             self._resumed = record.index
+        if self._is_code_in_backward(record):
+            return
         if direction is Direction.BACKWARD:
             previous = self._previous
             begins = previous is not None and previous.name.direction is Direction.FORWARD
@@ -281,6 +286,12 @@ class Nesting:
         elif kind is RecordKind.MODULE and not usable.get(name.full):
             self._top = record.index
         self._previous = record
+
+    def _is_code_in_backward(self, record: Record) -> bool:
+        """code_in_backward_begins_no_pass"""
+        is_behind = self._first is not None and record.index > self._first
+        is_call = record.name.kind is RecordKind.API and record.name.direction is Direction.FORWARD
+        return is_behind and is_call and bool(record.outputs) and all(t.requires_grad is False for t in record.outputs)
 
     def _all_tops(self) -> frozenset[int]:
         """Those that are known, and the last ones where no backward pass follows."""
