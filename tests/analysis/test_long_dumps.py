@@ -294,3 +294,17 @@ def test_the_end_is_looked_at_for_a_check(records: int, is_checked: bool, tmp_pa
     assert named(report) == [(0, born)]
     assert ProblemKind.ENDED_AT_CHECK in [problem.kind for problem in report.input.problems]
     assert the_cause(report).place_confidence is Confidence.POSSIBLE
+
+
+@pytest.mark.parametrize("gap", [300, 700])
+def test_windows_without_an_illegal_value_reach_no_further(gap: int, tmp_path: Path) -> None:
+    """All that was suspected is a mask in the end: every element of a block, which softmax makes finite."""
+    run = Run()
+    rank = run.rank(0)
+    for _ in range(4):
+        rank.op("Tensor.masked_fill", [t(1.0), t(True, False, dtype="bool"), -INF], [t(-INF, -INF)])
+        rank.op("Functional.softmax", [t(-INF, -INF)], [t(0.5)])
+        rank.skip(gap)
+    loss = rank.op("Torch.sum", [t(1.0)], [t(1.0, shape=())])
+    rank.backward(loss, [t(1.0, shape=())], [t(1.0)])
+    assert run.analyze(tmp_path).exit_code == 0

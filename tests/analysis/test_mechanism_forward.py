@@ -276,6 +276,16 @@ def test_a_negative_stored_variance(operator: str, trains: bool, eps: float, kin
 
 
 @pytest.mark.parametrize(
+    ("operator", "variance"),
+    [("Functional.batch_norm", -1e-6), ("Functional.instance_norm", -2.0), ("Torch.batch_norm", -2.0)],
+    ids=["eps left out", "statistics of the batch", "a bias in that place"],
+)
+def test_what_a_call_leaves_out_is_its_default(operator: str, variance: float, tmp_path: Path) -> None:
+    given = [*STORED[:2], t(1.0, variance, (8,), grad=False), *STORED[3:]]
+    assert why(Call(operator, given, t(NAN)), tmp_path).kind is not Kind.DOMAIN_ERROR
+
+
+@pytest.mark.parametrize(
     ("given", "clamped"),
     [(h(0.0, -65504.0), False), (h(-65504.0, -65504.0), False), (h(12.0, -65504.0), True), (h(65504.0), True)],
     ids=["mask", "mask of a forbidden row", "clamped below", "clamped above"],

@@ -295,3 +295,15 @@ def test_a_bad_weight_lives_on(weight: float, exit_code: int, level: str, tmp_pa
     report = run.analyze(tmp_path)
     assert report.exit_code == exit_code
     assert named(report) == ([(0, read)] if exit_code else [])
+
+
+@pytest.mark.parametrize("shape", [(8,), (4, 8)])
+def test_a_dropped_vector_is_no_bad_weight(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """``where`` leaves out a NaN that no record wrote, of the shape of a weight or not."""
+    run = Run()
+    rank = run.rank(0)
+    rank.op("Functional.linear", [batch(1.0), t(1.0, shape=(8, 8))], [t(2.0)])
+    rank.op("Torch.where", [t(True, False, dtype="bool"), t(2.0), t(NAN, shape=shape)], [t(2.0)])
+    total = rank.op("Torch.sum", [t(2.0)], [t(1.0, shape=SCALAR)])
+    rank.backward(total, [t(1.0, shape=SCALAR)], [t(1.0)])
+    assert run.analyze(tmp_path).exit_code == 0

@@ -54,7 +54,6 @@ LIMITS = {
     "records whose output is unfilled memory": suspects.MAX_GARBAGE,
     "largest elements of legal masks": suspects.MAX_MASKS,
     "records before a cause in which its largest input is followed back": summarize.MAX_RUN_UP,
-    "causes of a step that are put into causal order": cause.MOST_ORDERED,
     "tensors read behind a receive that are held against what was sent": summarize.MAX_READ,
     "records on the way back to one without statistics that a clean input may come from": blind_spots.MAX_STEPS,
     "weights that tell whether a step was skipped": weights.MAX_WEIGHTS,

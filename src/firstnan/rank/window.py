@@ -136,7 +136,8 @@ class Focus:
             if _is_any_in(in_flight, window):
                 longer.append(Window(window.start, min(window.start + NARROW[1], self.end)))
             else:
-                reach = max(reach, bad[bisect_left(bad, window.stop) - 1] - window.start)
+                at = bisect_left(bad, window.stop)
+                reach = max(reach, bad[at - 1] - window.start if at else 0)
         if latest:
             is_rule = len(longer) * 4 <= len(latest)
             self._ahead = min(reach + 1 + NARROW[0], NARROW[1]) if is_rule else NARROW[1]

@@ -30,6 +30,8 @@ from firstnan.rank.taint.events import EventKind
 STORED_STATISTICS = frozenset({"batch_norm", "instance_norm"})
 """Normalisations that use a stored mean and variance outside training."""
 _EPS = ("input_args.7", "input_kwargs.eps")
+_EPS_LEFT_OUT = 1e-5
+"""What a call without one adds."""
 _TRAINS = ("input_args.5", "input_kwargs.training", "input_kwargs.use_input_stats")
 
 
@@ -63,11 +65,14 @@ def _stored_variance(case: Case) -> TensorStat | None:
     """The running variance that a normalisation of a batch takes the root of, where it is negative beyond any eps that
     is added to it; in training it is not read."""
     slots = ("input_args.2", "input_kwargs.running_var")
-    if not case.computes(Computes.NORMALISATION) or short_api(case.record.name) not in STORED_STATISTICS:
+    api, is_functional = short_api(case.record.name), case.record.name.prefix == "Functional"
+    if not is_functional or not case.computes(Computes.NORMALISATION) or api not in STORED_STATISTICS:
         return None
-    if any(s.value is True and s.slot in _TRAINS for s in case.record.scalars):
+    trains = next((s.value for s in case.record.scalars if s.slot in _TRAINS), api == "instance_norm")
+    if trains:
         return None
-    eps = max((s.value for s in case.record.scalars if isinstance(s.value, float) and s.slot in _EPS), default=0.0)
+    given = (s.value for s in case.record.scalars if isinstance(s.value, float) and s.slot in _EPS)
+    eps = max(given, default=_EPS_LEFT_OUT)
     return next((t for t in case.record.inputs if t.slot in slots and t.min is not None and t.min < -eps), None)
 
 

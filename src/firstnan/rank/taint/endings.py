@@ -33,7 +33,7 @@ from firstnan.operators.communication import Result, may_be_stale, role
 from firstnan.operators.table import OperatorKind
 from firstnan.rank.taint.carriers import as_found
 from firstnan.rank.taint.def_use import Flow
-from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of, parameter_name
+from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers, shows_a_second_run
 from firstnan.rank.taint.module_dumps import module_around
@@ -134,7 +134,7 @@ def _bad_weights(flow: Flow) -> set[int]:
         and event.index in flow.absorbed
         and event.direction is Direction.FORWARD
         and any(
-            tensor.state is not ValueState.NEG_INF and parameter_name(flow, event.record, tensor) is not None
+            tensor.state is not ValueState.NEG_INF and named_parameter(flow, event.record, tensor) is not None
             for tensor in event.bad_inputs
         )
     }

@@ -52,12 +52,13 @@ class _Known:
         return self._found.get(data)
 
     def add(self, data: bytes, callers: Mapping[str, str | None]) -> None:
+        if len(data) > MOST_KEPT:
+            return
         if self._bytes + len(data) > MOST_KEPT:
             self._found.clear()
             self._bytes = 0
-        if len(data) <= MOST_KEPT:
-            self._found[data] = callers
-            self._bytes += len(data)
+        self._found[data] = callers
+        self._bytes += len(data)
 
 
 _KNOWN = _Known()
