@@ -126,6 +126,7 @@ class Structure:
     def _left_out_of(self, module: str | None) -> frozenset[str]:
         if not self._unrecorded and self._listing:
             self._unrecorded.update(_unrecorded(self._listing, self.by_name))
+            self._unrecorded.setdefault(None, frozenset())  # where there is none it is not looked for again
         return self._unrecorded.get(module, frozenset())
 
     def left_out(self, name: str) -> tuple[str, ...]:
