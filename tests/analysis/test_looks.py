@@ -91,16 +91,20 @@ def test_what_printed_it_is_not_the_check(checked: bool, views: bool, tmp_path: 
     assert run.analyze(tmp_path).exit_code == (1 if checked else 0)
 
 
-def filtered(tmp_path: Path, *, into_loss: bool) -> Report:
-    """The finite elements are picked out, and their mean is the result."""
+def filtered(tmp_path: Path, *, into_loss: bool, apart: int = 0) -> Report:
+    """The finite elements are picked out, and their mean is the result; both looked at together, or ``apart`` records
+    behind the NaN of a long dump."""
     run = Run()
     rank = run.rank(0)
     truth = t(True, False, dtype="bool", grad=False)
     rank.op("Torch.sqrt", [t(1.0, -1.0)], [t(NAN, grad=into_loss)])
+    rank.skip(apart)
     rank.op("Torch.isfinite", [t(NAN, grad=into_loss)], [truth])
     some = t(0.75, 0.25, shape=(20,), grad=into_loss)
     rank.op("Torch.masked_select", [t(NAN, grad=into_loss), truth], [some])
+    rank.op("Tensor.ne", [some], [truth])
     rank.op("Tensor.mean", [some], [t(0.5, 0.5, shape=(), grad=into_loss)])
+    rank.skip(700 if apart else 0)
     return run.analyze(tmp_path)
 
 
@@ -108,3 +112,9 @@ def filtered(tmp_path: Path, *, into_loss: bool) -> Report:
 def test_a_selection_that_is_used_drops(into_loss: bool, tmp_path: Path) -> None:
     report = filtered(tmp_path, into_loss=into_loss)
     assert (report.verdict, report.exit_code) == (Verdict.CLEAN, 0)
+
+
+@pytest.mark.parametrize("apart", range(248, 254))
+def test_a_selection_at_the_edge_of_what_was_looked_at_drops(apart: int, tmp_path: Path) -> None:
+    """What reads the elements stands behind the last record that was looked at."""
+    assert filtered(tmp_path, into_loss=False, apart=apart).exit_code == 0

@@ -37,6 +37,15 @@ def test_stages_run_other_modules(garbage: tuple[Json, Json], stages: bool, tmp_
     assert {rank for rank, _ in named(report)} == (set() if stages else {1})
 
 
+@pytest.mark.parametrize(("calls", "exit_code"), [(3, 1), (4, 4), (5, 1)], ids=["same", "one more", "two more"])
+def test_a_replica_may_run_more_batches(calls: int, exit_code: int, tmp_path: Path) -> None:
+    """Only one call more than the others make may have been a trial of a stage with the same modules."""
+    run = Run()
+    stage(run.rank(0), [FINE] * 3)
+    stage(run.rank(1), [BAD] + [FINE] * (calls - 1))
+    assert run.analyze(tmp_path).exit_code == exit_code
+
+
 def test_what_ran_once_was_no_trial(tmp_path: Path) -> None:
     """A run that died in its first call."""
     run = Run()

@@ -2,9 +2,10 @@
 
 ``stages_run_other_modules``
     Where messages leave no record (L0) and no backward follows, nothing on a stage shows that its first call was a
-    trial on uninitialised memory. Ranks that end in other modules, or have other numbers of records, are stages: what
-    such a rank took in bad, or absurdly large, in first calls and in no later one is open; where it did in later ones,
-    these decide. Replicas, which run the same modules, are not tried: a first batch that is bad stays one.
+    trial on uninitialised memory. Ranks that end in other modules, or record other numbers of them in a call, are
+    stages: what such a rank took in bad, or absurdly large, in first calls and in no later one is open; where it did in
+    later ones, these decide. Of ranks that run the same modules one with a single call more than others may be a stage
+    too. All others are replicas and are not tried: a first batch that is bad stays one.
 ``a_stage_reads_no_batch``
     ... and where something began inside one of them, what another takes in came from there: a message looks like a
     batch where nothing keeps gradients.
@@ -27,8 +28,10 @@ from firstnan.rank.taint.islands import ABSURD
 def with_trials(summaries: Mapping[int, RankSummary]) -> Mapping[int, RankSummary]:
     """The summaries, with the events of first calls that look like trials made open ones."""
     inferring = {rank: summary for rank, summary in summaries.items() if _only_infers(summary)}
-    if len({(summary.last_operator, summary.records) for summary in inferring.values()}) <= 1:
-        return summaries
+    calls = {rank: (parse_name(summary.last_record).call or 0) + 1 for rank, summary in inferring.items()}
+    kinds = {(s.last_operator, *divmod(s.records, calls[rank])) for rank, s in inferring.items()}
+    if len(kinds) <= 1:
+        inferring = {rank: one for rank, one in inferring.items() if calls[rank] == min(calls.values()) + 1}
     found = {rank: _set_aside(summary) if rank in inferring else summary for rank, summary in summaries.items()}
     within = {rank for rank in inferring for e in found[rank].events if e.is_live and e.origin is not Origin.INPUT_DATA}
     return {rank: _fed(one) if within - {rank} and rank in inferring else one for rank, one in found.items()}

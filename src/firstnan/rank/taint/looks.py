@@ -96,6 +96,8 @@ class Looks:
         chain = {record.index}
         for index in range(record.index + 1, record.index + 1 + LONGEST):
             later = self.records.get(index)
+            if later is None and index < len(self.records):
+                return set()  # what was not looked at may use them
             if later is None or not _may_belong(later):
                 break
             sources = {at for tensor, at in given if any(_is_of(t, tensor) for t in later.inputs)}
