@@ -289,7 +289,9 @@ class _Decision(Struct, frozen=True):
 def _decision(events: Sequence[Event], horizon: int | None) -> _Decision:
     is_open = False
     for event in events:
-        if (event.is_live or event.communications) and event.guess is None:
+        # of what was received its sender tells more than what follows here
+        is_sure = event.guess is None or event.kind is EventKind.RECEIVE
+        if is_sure and (event.is_live or event.communications):
             return _Decision(None if is_open else event, is_open)
         unread = bool(event.endings & {Ending.UNREAD, Ending.BEYOND})
         is_open = is_open or (unread and horizon is not None and horizon - event.index < FAR)
