@@ -10,9 +10,9 @@ import pytest
 from firstnan.causes import cause, peers
 from firstnan.dump import ranges
 from firstnan.operators import table
-from firstnan.rank import summarize, suspects, weights, window
+from firstnan.rank import summarize, suspects, weights
 from firstnan.rank.surroundings import blind_spots, neighbours
-from firstnan.rank.taint import def_use, endings, islands, legality, shelf
+from firstnan.rank.taint import def_use, endings, islands, legality, links, shelf
 from firstnan.read.callers import call_site, construct
 from firstnan.read.json import lenient
 from firstnan.read.layout import dump_layout
@@ -40,7 +40,7 @@ LIMITS = {
     "a part file (`firstnan merge`)": parts.MAX_BYTES >> 20,
     "one rank in a part file, unpacked": parts.MAX_PACKED >> 20,
     "calls of a rank that its part keeps with their values": two_stage.MAX_CALLS,
-    "records behind a bad value in which its reader is searched": window.FAR,
+    "records behind a bad value in which its reader is searched": links.FAR,
     "bad values on one rank that go on and are followed to their end": endings.MAX_EVENTS,
     "bad values on one rank that go nowhere and are listed": endings.MAX_HARMLESS,
     "communication calls that one value is followed into": endings.MAX_NEXT_CALLS,

@@ -33,9 +33,9 @@ from firstnan.rank.taint.earlier import earlier
 from firstnan.rank.taint.events import Ending, Event, EventKind
 from firstnan.rank.taint.fates import Totals, tallies
 from firstnan.rank.taint.islands import Beginning
-from firstnan.rank.taint.links import NEAR
+from firstnan.rank.taint.links import FAR, NEAR
 from firstnan.rank.taint.record_table import Table
-from firstnan.rank.window import FAR, SMALL, CallLog, Focus, far_windows
+from firstnan.rank.window import SMALL, CallLog, Focus, far_windows
 
 MAX_RUN_UP = 1000
 """Records before a birth in which its largest input is followed back."""

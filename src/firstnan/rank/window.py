@@ -36,6 +36,7 @@ from firstnan.dump.ranges import joined, packed
 from firstnan.dump.records import Record
 from firstnan.dump.view import RankView
 from firstnan.operators.communication import CallKey, CommCall, GroupKnowledge, calls
+from firstnan.rank.taint.links import FAR
 
 SMALL = 512
 """Records of a rank that is looked at whole."""
@@ -47,8 +48,6 @@ NARROW = (4, 24)
 """Records before and behind a further suspect that are looked at, until one of them decides."""
 GROWTH = 4
 """A window behind a value that nothing has read yet grows by this factor."""
-FAR = 4096
-"""Widest window; a value that nothing read for so long is not read any more."""
 TAIL = 256
 """Records behind the last backward record that are looked at: reduction, clipping, the first of the optimizer."""
 HEAD = 128

@@ -36,6 +36,7 @@ from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.entries import leads_to_forward, named_parameter, opens_micro_batch, origin_of
 from firstnan.rank.taint.events import LIVE_ENDINGS, LONG, Ending, Event, EventKind, GuessedLink, Origin
 from firstnan.rank.taint.gradients import Producers, shows_a_second_run
+from firstnan.rank.taint.links import FAR
 from firstnan.rank.taint.module_dumps import module_around
 
 INTEGER_LIMITS = frozenset({2**31 - 1, 2**31, 2**63 - 1, 2**63})
@@ -355,13 +356,13 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if record.name.kind is RecordKind.MODULE:
             return Ending.OUTPUT
         slots = any(role(call.api).result is Result.EXCHANGED for call in flow.calls.get(record.index, ()))
-        ends_forward = (
-            structure.in_last_forward(record.index) and not slots
-        )  # unwritten slots of exchanges are dropped later
+        # unwritten slots of exchanges are dropped later
+        ends_forward = structure.in_last_forward(record.index) and not slots
         if ends_forward and _became_integers(flow, record):
             return Ending.SELECTED
         if ends_forward and not _is_metric(flow, record):
-            return Ending.OUTPUT
+            may_be_read = flow.horizon is not None and flow.horizon - record.index < FAR
+            return Ending.BEYOND if may_be_read else Ending.OUTPUT
     return Ending.BEYOND if is_near else Ending.UNREAD
 
 

@@ -31,6 +31,8 @@ from firstnan.rank.taint.structure import Structure
 
 NEAR = 64
 """Records within which a value is usually read again."""
+FAR = 4096
+"""Records behind which a value that nothing read is not read any more."""
 BESIDE = 8
 """Records within which it is read by what directly follows."""
 
