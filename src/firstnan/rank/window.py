@@ -74,7 +74,7 @@ class Focus:
         self.first = over.suspect or 0
         self._view = view
         self._width = AHEAD
-        self._count = 2 * AHEAD // sum(NARROW)
+        self._count = max(2 * AHEAD // sum(NARROW), 1)
         self._at_end = False
         self._ahead = NARROW[1]
         """Records behind a further suspect that are looked at."""
