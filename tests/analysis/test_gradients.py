@@ -8,7 +8,7 @@ import pytest
 
 import firstnan
 from analysis.made_runs import INF, NAN, Run, batch, named, t
-from firstnan.answer.model import MechanismKind, Report, Verdict
+from firstnan.answer.model import Confidence, MechanismKind, Report, Verdict
 
 
 def gate(tmp_path: Path, last: float, read_by_others: bool = True) -> Report:
@@ -222,3 +222,22 @@ def test_code_in_backward_begins_no_pass(grad: bool, tmp_path: Path) -> None:
     rank.backward(diff, [t(0.1)], [t(0.1)])
     found = [cause.op_name for cause in run.analyze(tmp_path).root_causes]
     assert found == ([diff] if grad else [])
+
+
+@pytest.mark.parametrize("number", [INF, -INF])
+def test_a_number_of_numbers_is_a_guess(number: float, tmp_path: Path) -> None:
+    """A metric behind backward and the gradient of a parameter of one element are both infinite: the operator that
+    made the loss NaN is the cause, and the metric is none that is certain."""
+    run = Run()
+    rank = run.rank(0)
+    born = rank.op("Torch.div", [t(1.0), t(1.0, 0.0)], [t(NAN)])
+    loss = rank.op("Torch.sum", [t(NAN)], [t(NAN, shape=())])
+    rank.backward(loss, [t(1.0, 1.0, shape=())], [t(1.0)])
+    rank.backward(born, [t(1.0)], [t(NAN)])
+    made = t(number, number, shape=(), grad=False)
+    metric = rank.op("Torch.exp", [t(100.0, 100.0, shape=(), grad=False)], [made])
+    lowest = t(-INF, -INF, shape=(), grad=False)
+    rank.op("Tensor.div_", [lowest, 2], [lowest])
+    causes = {cause.op_name: cause for cause in run.analyze(tmp_path).root_causes}
+    assert born in causes
+    assert metric not in causes or causes[metric].place_confidence is Confidence.POSSIBLE

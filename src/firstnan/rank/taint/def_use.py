@@ -58,6 +58,9 @@ Rules (docs/architecture.md, "On one rank"), each tested under its name:
     number that nothing else tells apart, of no other.
 ``a_number_is_no_gradient``
     Nor is a single number guessed to be in what ranks exchange and update once backward has begun.
+``a_number_of_numbers_is_a_guess``
+    Behind backward a single infinite number that was computed of single finite ones (a perplexity) is told from the
+    gradient of a parameter of one element by nothing. A factor of larger tensors is what it was computed for.
 ``a_guess_does_not_cross_backward``
     What was computed before backward is not guessed to be in what ranks reduce behind it.
 ``a_blind_record_between``
@@ -910,11 +913,13 @@ class Flow:
                 if is_distinct(tensor):
                     break
                 is_guess = place >= alike or blind > value.writer or self._is_far(record, value)
+                is_guess = is_guess or self._is_of_numbers(record, value)
                 if is_guess or self._has_a_double(record, value):
                     self.guesses.add((value.writer, record.index))
             return exact or same
         mirrored = self._mirrored(record, tensor)
         if mirrored:
+            self.guesses |= {(v.writer, record.index) for v in mirrored if self._is_of_numbers(record, v)}
             return mirrored
         carried = self._carried_out(record, tensor)
         return carried or self._guessed(record, tensor)
@@ -944,6 +949,13 @@ class Flow:
             if other.writer < value.writer and is_used and not self._is_swallowed(other):
                 return same_values(other.stat, value.stat) and self._readable(record, other)
         return False
+
+    def _is_of_numbers(self, record: Record, value: Value) -> bool:
+        """a_number_of_numbers_is_a_guess"""
+        if value.stat.numel != 1 or value.writer not in self._births or not self.structure.after_backward(value.writer):
+            return False
+        tensors = (*self.records[value.writer].tensors, *record.tensors)
+        return all(tensor.numel == 1 for tensor in tensors if tensor.is_floating)
 
     def _is_far(self, record: Record, value: Value) -> bool:
         """Many records behind its writer, or behind backward although that stands before it."""
