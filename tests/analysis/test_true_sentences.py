@@ -42,10 +42,11 @@ def said(report: Report) -> str:
 # --- "the same parameter is bad on ... too; what they computed from it stayed finite" --------------------------------
 
 
-def embedded(rank: Rank, *, used: bool, result: bool = True) -> None:
+def embedded(rank: Rank, *, used: bool, result: bool = True, row: float = NAN) -> None:
     """Reads a table with a bad row; ``used``: the batch uses this row."""
-    bad = NAN if used else 1.0
-    name = rank.op("Functional.embedding", [batch(3, 0, dtype="int64"), WEIGHT], [t(bad)] if result else [])
+    bad = row if used else 1.0
+    weight = WEIGHT if row is NAN else {**WEIGHT, **t(1.0, row, WEIGHT["shape"], grad=True)}
+    name = rank.op("Functional.embedding", [batch(3, 0, dtype="int64"), weight], [t(bad)] if result else [])
     if not result:
         del rank.data[name]["output"]
         return
@@ -54,9 +55,10 @@ def embedded(rank: Rank, *, used: bool, result: bool = True) -> None:
 
 
 def test_that_a_bad_parameter_stayed_without_effect_is_said_where_it_was_seen(tmp_path: Path) -> None:
+    """A row of -Inf may be a mask where the result is finite; a row of NaN is bad on both ranks."""
     run = Run()
-    embedded(run.rank(0), used=True)
-    embedded(run.rank(1), used=False)
+    embedded(run.rank(0), used=True, row=-INF)
+    embedded(run.rank(1), used=False, row=-INF)
     assert "evidence.parameter_elsewhere" in keys(run.analyze(tmp_path))
 
 

@@ -391,7 +391,6 @@ def test_other_candidates_are_rivals_not_consequences() -> None:
     [
         ("Torch.where.0.forward", "dropped: Torch.where.0.forward uses its value, and the result is finite"),
         ("Torch.log.0.forward", "dropped here: this record uses the value, and the result is finite"),
-        ("", "dropped: a later record uses its value, and the result is finite"),
     ],
 )
 def test_where_a_contained_value_was_dropped(closer: str, said: str) -> None:

@@ -37,7 +37,11 @@ SEED = os.environ.get("FIRSTNAN_TEST_SEED", "")
 MOST_RANKS = 64
 """More than any of the cases names."""
 
-KNOWN_GAPS: dict[tuple[str, str], str] = {}
+KNOWN_GAPS: dict[tuple[str, str], str] = {
+    ("n38_kl_forbidden_tokens", "a_causing_record_that_is_not_recorded_is_not_replaced_for_certain"): (
+        "all that is left is a mask: a result that is missing among records that have one is not searched for"
+    ),
+}
 """What is not right yet, with the rule that is missing."""
 
 

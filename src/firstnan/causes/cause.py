@@ -218,7 +218,7 @@ def _place_confidence(event: Event, mechanism: Mechanism) -> Confidence:
     if event.guess is not None or event.endings & LIVE_ENDINGS == {Ending.CUT}:
         return Confidence.POSSIBLE
     if event.kind is EventKind.BIRTH:
-        if event.direction is Direction.BACKWARD and event.forward_twin is None:
+        if event.direction is Direction.BACKWARD and event.forward_twin is None and event.jump is None:
             return Confidence.POSSIBLE  # what its forward call saved is not in the dump
         taken = [tensor for tensor in event.record.inputs if tensor.is_floating]
         is_seen = bool(taken) and not any(tensor.state.is_unknown for tensor in taken)

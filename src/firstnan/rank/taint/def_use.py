@@ -212,7 +212,7 @@ class Flow:
     """Size -> the last record that gave a tensor of this size without statistics"""
     guesses: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of writer and reader whose link is no more than a guess."""
-    _births: set[int] = field(default_factory=set)
+    births: set[int] = field(default_factory=set)
     """Records that made a bad value of what was not."""
     closed: set[int] = field(default_factory=set)
     """Writers whose values ended inside a module with finite outputs, or were selected away."""
@@ -942,7 +942,7 @@ class Flow:
 
     def _has_a_double(self, record: Record, value: Value) -> bool:
         """what_nothing_tells_apart_proves_no_birth"""
-        if value.writer not in self._births:
+        if value.writer not in self.births:
             return False
         for other in self._by_size[value.stat.numel].latest():
             is_used = other.readers or value.stat.numel == 1
@@ -952,7 +952,7 @@ class Flow:
 
     def _is_of_numbers(self, record: Record, value: Value) -> bool:
         """a_number_of_numbers_is_a_guess"""
-        if value.stat.numel != 1 or value.writer not in self._births or not self.structure.after_backward(value.writer):
+        if value.stat.numel != 1 or value.writer not in self.births or not self.structure.after_backward(value.writer):
             return False
         tensors = (*self.records[value.writer].tensors, *record.tensors)
         return all(tensor.numel == 1 for tensor in tensors if tensor.is_floating)
@@ -1055,7 +1055,7 @@ class Flow:
         if not self.structure.has_apis and (not self.events or self._is_behind_trials(self.events[-1])):
             self._call = end_of_call(self.structure, record)
         if kind is EventKind.BIRTH:
-            self._births.add(record.index)
+            self.births.add(record.index)
         self.events.append(Event(kind=kind, record=record, bad_inputs=bad_in, bad_outputs=tuple(bad_out)))
 
 

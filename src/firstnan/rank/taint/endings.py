@@ -361,7 +361,8 @@ def _unread(flow: Flow, record: Record) -> Ending:
         if ends_forward and _became_integers(flow, record):
             return Ending.SELECTED
         if ends_forward and not _is_metric(flow, record):
-            may_be_read = flow.horizon is not None and flow.horizon - record.index < FAR
+            seen = None if flow.horizon is None else flow.horizon - record.index
+            may_be_read = seen is not None and seen < FAR and record.index in flow.births
             return Ending.BEYOND if may_be_read else Ending.OUTPUT
     return Ending.BEYOND if is_near else Ending.UNREAD
 
