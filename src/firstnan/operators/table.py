@@ -128,6 +128,8 @@ _NAMESPACE = re.compile(r"^(?:linalg|special|fft)_(?=.)")
 """How the operators of ATen spell the modules of torch."""
 WEIGHT_KEYWORDS = ("weight", "bias", "gamma", "beta", "embedding_weight")
 """Names of weights among the keyword arguments of common operators."""
+STORED_STATISTICS = frozenset({"batch_norm", "instance_norm"})
+"""Normalisations that use a stored mean and variance outside training: the arguments 1 and 2 of the functions."""
 
 
 class Operator(Struct, frozen=True):

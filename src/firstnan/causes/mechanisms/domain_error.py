@@ -24,11 +24,9 @@ from firstnan.causes.mechanisms.case import Case, found, number, operand
 from firstnan.causes.mechanisms.registry import tried
 from firstnan.dump.records import Record, TensorStat
 from firstnan.dump.values import ValueState
-from firstnan.operators.table import Computes, short_api
+from firstnan.operators.table import STORED_STATISTICS, Computes, short_api
 from firstnan.rank.taint.events import EventKind
 
-STORED_STATISTICS = frozenset({"batch_norm", "instance_norm"})
-"""Normalisations that use a stored mean and variance outside training."""
 _EPS = ("input_args.7", "input_kwargs.eps")
 _EPS_LEFT_OUT = 1e-5
 """What a call without one adds."""

@@ -32,7 +32,7 @@ from itertools import islice
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import ValueState
 from firstnan.operators.communication import CallKind, Result, role
-from firstnan.operators.table import WEIGHT_KEYWORDS, Computes, short_api
+from firstnan.operators.table import STORED_STATISTICS, WEIGHT_KEYWORDS, Computes, short_api
 from firstnan.rank.taint.def_use import Flow
 from firstnan.rank.taint.events import Event, EventKind, Origin
 from firstnan.rank.taint.islands import VIEWS
@@ -125,7 +125,7 @@ def named_parameter(flow: Flow, record: Record, tensor: TensorStat) -> str | Non
             if parameter.state.is_bad and parameter.shape == tensor.shape:
                 return parameter.slot.partition(".")[2]
     position = key.split(".", 1)[0]
-    if short_api(record.name) in ("batch_norm", "instance_norm") and key in ("1", "2"):
+    if short_api(record.name) in STORED_STATISTICS and key in ("1", "2"):
         return "running_mean" if key == "1" else "running_var"
     if tensor.requires_grad is False and _was_written(flow, record, tensor):
         return None

@@ -26,7 +26,7 @@ from enum import Enum
 
 from firstnan.dump.records import Direction, Record, RecordKind, TensorStat
 from firstnan.dump.values import INFINITE, ValueState
-from firstnan.operators.table import WEIGHT_KEYWORDS, Rulebook, short_api
+from firstnan.operators.table import STORED_STATISTICS, WEIGHT_KEYWORDS, Rulebook, short_api
 from firstnan.rank.taint.structure import Structure
 
 NEAR = 64
@@ -173,7 +173,7 @@ def is_weight(record: Record, tensor: TensorStat, book: Rulebook) -> bool:
     if place == "parameters":
         return True
     api = short_api(record.name)
-    if api in ("batch_norm", "instance_norm") and key in ("1", "2"):
+    if api in STORED_STATISTICS and key in ("1", "2"):
         return True
     if tensor.requires_grad is False:
         return False
